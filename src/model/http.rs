@@ -1,0 +1,116 @@
+//! A request as it is asked for and an answer as it arrived: plain values between site, exchange and platform.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use url::Url;
+
+/// The methods that site definitions may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// GET
+    Get,
+    /// POST
+    Post,
+}
+
+impl Method {
+    /// The method as it is sent.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+        }
+    }
+}
+
+/// One HTTP request, rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// GET or POST.
+    pub method: Method,
+    /// Absolute http or https URL; its fragment is not sent.
+    pub url: Url,
+    /// Headers beside those that the exchange sets itself (Host, User-Agent, Accept-Encoding, Content-Length).
+    pub headers: Vec<(String, String)>,
+    /// The body; empty for GET.
+    pub body: Bytes,
+}
+
+impl Request {
+    /// A GET of `url` without further headers.
+    #[must_use]
+    pub fn get(url: Url) -> Self {
+        Self {
+            method: Method::Get,
+            url,
+            headers: Vec::new(),
+            body: Bytes::new(),
+        }
+    }
+}
+
+/// Header fields in the order they arrived; names in lower case, values as bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(pub Vec<(String, Bytes)>);
+
+impl Headers {
+    /// The first field called `name` (lower case) whose value is visible ASCII or UTF-8.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .filter(|(field, _)| field == name)
+            .find_map(|(_, value)| std::str::from_utf8(value).ok())
+            .map(str::trim)
+    }
+
+    /// All fields called `name` (lower case) whose values are UTF-8.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(field, _)| field == name)
+            .filter_map(|(_, value)| std::str::from_utf8(value).ok())
+            .map(str::trim)
+    }
+}
+
+/// A whole answer: body read to its end and content-decoded.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The URL that was asked.
+    pub url: Url,
+    /// The status code.
+    pub status: u16,
+    /// The header fields.
+    pub headers: Headers,
+    /// The decoded body.
+    pub body: Bytes,
+    /// From the first byte sent to the last byte of the head.
+    pub head_time: Duration,
+    /// From the first byte sent to the last byte of the body.
+    pub total_time: Duration,
+}
+
+impl Answer {
+    /// The media type without parameters, in lower case; empty when there is none.
+    #[must_use]
+    pub fn media_type(&self) -> String {
+        let value = self.headers.get("content-type").unwrap_or_default();
+        value
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase()
+    }
+
+    /// The `Location` of a redirect (301, 302, 303, 307, 308), as it was sent.
+    #[must_use]
+    pub fn location(&self) -> Option<&str> {
+        matches!(self.status, 301 | 302 | 303 | 307 | 308)
+            .then(|| self.headers.get("location"))
+            .flatten()
+    }
+}

@@ -1,0 +1,206 @@
+//! What a job's requests came to, by site and endpoint, and how far each site is.
+//!
+//! The counters are written by the PlatformActors and read by the live view and the report.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::model::{Name, Outcome, UnixMillis};
+
+/// The counters of one job. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    sites: Arc<Mutex<BTreeMap<Name, SiteMetrics>>>,
+}
+
+/// Counters of one site.
+#[derive(Clone, Debug, Default)]
+pub struct SiteMetrics {
+    /// By endpoint.
+    pub endpoints: BTreeMap<Name, EndpointMetrics>,
+    /// How far the site is.
+    pub progress: Progress,
+}
+
+/// How far a site is, as its PlatformActor last heard from the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Tasks that ended in this run, however they ended.
+    pub ended: u64,
+    /// Tasks that wait.
+    pub pending: u64,
+    /// Tasks that are leased.
+    pub leased: u64,
+    /// Exchanges in flight.
+    pub in_flight: u32,
+    /// What the site does.
+    pub state: SiteState,
+}
+
+/// What a site does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SiteState {
+    /// Asking.
+    #[default]
+    Running,
+    /// Waits until then.
+    Waiting(UnixMillis),
+    /// Finished, with this word.
+    Finished(&'static str),
+}
+
+/// Counters of one endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointMetrics {
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests that were sent for a task that had been asked before.
+    pub retries: u64,
+    /// By class; redirects count as `ok`.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Redirects among the answers.
+    pub redirects: u64,
+    /// Time from asking for a permit to getting it, in microseconds.
+    pub wait: Histogram<u64>,
+    /// Time from the request sent to the last byte of its answer, in microseconds.
+    pub latency: Histogram<u64>,
+    /// Sum of the times that permits were held, in microseconds.
+    pub busy: u64,
+}
+
+/// Longest time the histograms tell apart: an hour.
+const LONGEST_MICROS: u64 = 3_600_000_000;
+
+impl Default for EndpointMetrics {
+    fn default() -> Self {
+        let histogram = || {
+            Histogram::new_with_bounds(1, LONGEST_MICROS, 2)
+                .unwrap_or_else(|_| unreachable!("the bounds are constants in range"))
+        };
+        Self {
+            requests: 0,
+            retries: 0,
+            outcomes: BTreeMap::new(),
+            redirects: 0,
+            wait: histogram(),
+            latency: histogram(),
+            busy: 0,
+        }
+    }
+}
+
+/// One exchange, as it is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanged {
+    /// Its class.
+    pub outcome: Outcome,
+    /// Whether the answer was a redirect.
+    pub redirect: bool,
+    /// Whether the task had been asked before.
+    pub retry: bool,
+    /// From asking for the permit to getting it.
+    pub wait: Duration,
+    /// How long the permit was held.
+    pub held: Duration,
+    /// From the request sent to the last byte, where an answer came.
+    pub latency: Option<Duration>,
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros())
+        .unwrap_or(LONGEST_MICROS)
+        .min(LONGEST_MICROS)
+}
+
+/// An exchange in flight, as it is counted: until it is dropped.
+#[derive(Debug)]
+pub struct Flight {
+    metrics: Metrics,
+    site: Name,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(site) = self.metrics.lock().get_mut(&self.site) {
+            site.progress.in_flight = site.progress.in_flight.saturating_sub(1);
+        }
+    }
+}
+
+impl Metrics {
+    /// Count an exchange as in flight until the value is dropped.
+    #[must_use]
+    pub fn flight(&self, site: &Name) -> Flight {
+        self.lock()
+            .entry(site.clone())
+            .or_default()
+            .progress
+            .in_flight += 1;
+        Flight {
+            metrics: self.clone(),
+            site: site.clone(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, SiteMetrics>> {
+        // A counter is a number: it stays usable whoever panicked while holding the lock.
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Count one exchange.
+    pub fn exchanged(&self, site: &Name, endpoint: &Name, exchange: &Exchanged) {
+        let mut sites = self.lock();
+        let site = match sites.get_mut(site) {
+            Some(known) => known,
+            None => sites.entry(site.clone()).or_default(),
+        };
+        let counters = match site.endpoints.get_mut(endpoint) {
+            Some(known) => known,
+            None => site.endpoints.entry(endpoint.clone()).or_default(),
+        };
+        counters.requests += 1;
+        counters.retries += u64::from(exchange.retry);
+        counters.redirects += u64::from(exchange.redirect);
+        *counters.outcomes.entry(exchange.outcome).or_default() += 1;
+        counters.wait.saturating_record(micros(exchange.wait));
+        counters.busy += micros(exchange.held);
+        if let Some(latency) = exchange.latency {
+            counters.latency.saturating_record(micros(latency));
+        }
+    }
+
+    /// Set how far a site is; `ended` is added to what ended before.
+    pub fn progress(&self, site: &Name, ended: u64, pending: u64, leased: u64) {
+        let mut sites = self.lock();
+        let progress = &mut sites.entry(site.clone()).or_default().progress;
+        progress.ended += ended;
+        progress.pending = pending;
+        progress.leased = leased;
+    }
+
+    /// Set what a site does.
+    pub fn state(&self, site: &Name, state: SiteState) {
+        self.lock().entry(site.clone()).or_default().progress.state = state;
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn sites(&self) -> BTreeMap<Name, SiteMetrics> {
+        self.lock().clone()
+    }
+
+    /// How far each site is now; cheaper than [`Metrics::sites`].
+    #[must_use]
+    pub fn all_progress(&self) -> Vec<(Name, Progress, u64)> {
+        self.lock()
+            .iter()
+            .map(|(name, site)| {
+                let requests = site.endpoints.values().map(|e| e.requests).sum();
+                (name.clone(), site.progress.clone(), requests)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,31 @@
+//! The layered configuration of a node.
+//!
+//! Every layer becomes a list of leaves that know where they were set ([`Origin`]); each leaf is checked by
+//! the table of keys; the `config` crate merges the layers; the merged leaves are read into [`Settings`].
+//! So all problems come out in one run, and every effective value can name its source.
+
+mod env;
+mod error;
+mod field;
+mod file;
+mod given;
+mod keys;
+mod layer;
+mod load;
+mod loaded;
+mod origin;
+mod schema;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Problem, SettingsError, SettingsErrors};
+pub use load::{LoadOptions, Override};
+pub use loaded::Loaded;
+pub use origin::{Layer, Origin, Provenance};
+pub use schema::{
+    BackoffSettings, ExchangeSettings, LimitSettings, LogLevel, LogSettings, RetrySettings,
+    Settings, SiteSettings, StoreSettings,
+};
+pub use value::{Quota, Rate, Secret};

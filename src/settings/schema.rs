@@ -1,0 +1,253 @@
+//! The effective settings of a node: what the layers come to.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::value::{Quota, Rate};
+use crate::model::{CrawlRules, ParseNameError, RobotsPolicy};
+
+/// All settings. [`Settings::default`] equals the shipped `config/default.toml`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The one global cap on exchanges in flight. 1 to 10000.
+    pub max_concurrency_num: u32,
+    /// A run keeps waiting while the earliest not-before is within this.
+    pub max_wait: Duration,
+    /// How long exchanges in flight may take to end after a stop was asked for.
+    pub shutdown_grace: Duration,
+    /// Threads that PlatformActors are hashed onto; 0: one per core.
+    pub arbiters: u32,
+    /// Tasks leased beyond the cap, so that the next permit finds one waiting. 0 to 1000.
+    pub prefetch: u32,
+    /// Sent as `User-Agent`, and matched against robots.txt by its product token.
+    pub user_agent: String,
+    /// Where jobs write when none is named.
+    pub out: PathBuf,
+    /// What belongs to the user and not to a job; `None`: the platform's state folder.
+    pub state: Option<PathBuf>,
+    /// Directory of site definitions beside the built-in ones.
+    pub sites_dir: Option<PathBuf>,
+    /// Limits of every site that sets none itself.
+    pub limits: LimitSettings,
+    /// Back-off of a lane after a refusal.
+    pub backoff: BackoffSettings,
+    /// Retries of a task.
+    pub retry: RetrySettings,
+    /// Clocks and bounds of one HTTP exchange.
+    pub exchange: ExchangeSettings,
+    /// The store of a job.
+    pub store: StoreSettings,
+    /// Logging of the binary.
+    pub log: LogSettings,
+    /// Rules of `crawl` mode.
+    pub crawl: CrawlRules,
+    /// Per site, by name.
+    pub sites: BTreeMap<String, SiteSettings>,
+    /// Scales pauses, retry delays and cool-downs. For tests only; 1 otherwise. 0.001 to 1.
+    pub test_time_scale: f64,
+}
+
+/// Limits of a site or an endpoint. What is `None` is not limited at this level.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitSettings {
+    /// Exchanges in flight. Can only lower the global cap.
+    pub max_concurrency_num: Option<u32>,
+    /// Pace.
+    pub rate: Option<Rate>,
+    /// Requests that may leave at once after a pause, at a set rate. 1 to 1000; default 1.
+    pub burst: Option<u32>,
+    /// Requests per sliding window.
+    pub quota: Vec<Quota>,
+}
+
+impl LimitSettings {
+    /// `self` where it sets something, else `base`.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        Self {
+            max_concurrency_num: self.max_concurrency_num.or(base.max_concurrency_num),
+            rate: self.rate.or(base.rate),
+            burst: self.burst.or(base.burst),
+            quota: if self.quota.is_empty() {
+                base.quota.clone()
+            } else {
+                self.quota.clone()
+            },
+        }
+    }
+}
+
+/// Settings of one site.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SiteSettings {
+    /// Replaces the definition's base URL.
+    pub base_url: Option<String>,
+    /// Whether robots.txt is consulted for this site.
+    pub robots: Option<RobotsPolicy>,
+    /// Its limits; they override those of the definition.
+    pub limits: LimitSettings,
+    /// Limits per endpoint.
+    pub endpoints: BTreeMap<String, LimitSettings>,
+}
+
+/// Back-off of a lane: exponential, with jitter, shared by all tasks of the lane.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackoffSettings {
+    /// First pause.
+    pub base: Duration,
+    /// Longest pause that is not asked for by the server.
+    pub max: Duration,
+    /// Each further event multiplies the pause by this. 1 to 10.
+    pub factor: f64,
+    /// A pause is lengthened by up to this share of itself. 0 to 1.
+    pub jitter: f64,
+}
+
+/// Retries of a task.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetrySettings {
+    /// Attempts in all, the first included. 1 to 100.
+    pub max_attempts: u32,
+    /// Delay before the first retry; doubles each time.
+    pub base: Duration,
+    /// Longest delay before a retry.
+    pub max: Duration,
+}
+
+/// Clocks and bounds of one exchange.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExchangeSettings {
+    /// DNS, TCP and TLS.
+    pub connect_timeout: Duration,
+    /// From the request sent to the end of the answer's head.
+    pub head_timeout: Duration,
+    /// Longest silence while the body arrives.
+    pub idle_timeout: Duration,
+    /// The whole exchange.
+    pub total_timeout: Duration,
+    /// Bytes of the answer's head.
+    pub max_header_bytes: u64,
+    /// Bytes of the body, both as received and decoded.
+    pub max_body_bytes: u64,
+    /// Redirects followed for one task.
+    pub max_redirects: u32,
+    /// PEM file with further certificate authorities.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The store of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoreSettings {
+    /// Page cache of SQLite, in bytes.
+    pub cache_bytes: u64,
+    /// The write-ahead log is folded back when it passes this, in bytes.
+    pub wal_bytes: u64,
+}
+
+/// Logging of the binary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogSettings {
+    /// error, warning, info, debug or trace.
+    pub level: LogLevel,
+}
+
+/// Least severe level that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Only errors.
+    Error,
+    /// And warnings.
+    Warning,
+    /// And what a user wants to know.
+    Info,
+    /// And what a site author wants to know.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// The names, most severe first.
+    pub const NAMES: &'static [&'static str] = &["error", "warning", "info", "debug", "trace"];
+
+    /// The name used in settings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+impl FromStr for LogLevel {
+    type Err = ParseNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "error" => Ok(Self::Error),
+            "warning" => Ok(Self::Warning),
+            "info" => Ok(Self::Info),
+            "debug" => Ok(Self::Debug),
+            "trace" => Ok(Self::Trace),
+            _ => Err(ParseNameError::new(
+                "log level",
+                name,
+                Self::NAMES.iter().copied(),
+            )),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_concurrency_num: 1,
+            max_wait: Duration::from_secs(15 * 60),
+            shutdown_grace: Duration::from_secs(10),
+            arbiters: 0,
+            prefetch: 8,
+            user_agent: concat!("crawler-node/", env!("CARGO_PKG_VERSION")).to_owned(),
+            out: PathBuf::from("data"),
+            state: None,
+            sites_dir: None,
+            limits: LimitSettings::default(),
+            backoff: BackoffSettings {
+                base: Duration::from_secs(2),
+                max: Duration::from_secs(300),
+                factor: 2.0,
+                jitter: 0.3,
+            },
+            retry: RetrySettings {
+                max_attempts: 5,
+                base: Duration::from_secs(1),
+                max: Duration::from_secs(120),
+            },
+            exchange: ExchangeSettings {
+                connect_timeout: Duration::from_secs(10),
+                head_timeout: Duration::from_secs(30),
+                idle_timeout: Duration::from_secs(15),
+                total_timeout: Duration::from_secs(60),
+                max_header_bytes: 128 * 1024,
+                max_body_bytes: 16 * 1024 * 1024,
+                max_redirects: 10,
+                ca_file: None,
+            },
+            store: StoreSettings {
+                cache_bytes: 16 * 1024 * 1024,
+                wal_bytes: 64 * 1024 * 1024,
+            },
+            log: LogSettings {
+                level: LogLevel::Info,
+            },
+            crawl: CrawlRules::default(),
+            sites: BTreeMap::new(),
+            test_time_scale: 1.0,
+        }
+    }
+}
