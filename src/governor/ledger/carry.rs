@@ -1,0 +1,193 @@
+//! What outlives a ledger, so that its successor keeps every limit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::backoff::Backoff;
+use super::id_map::IdMap;
+use super::level::LevelMemory;
+use super::{Fault, Faults, Ledger, LedgerConfig, Stage, Totals};
+use crate::governor::messages::{LaneKey, PermitId, Target};
+use crate::model::Timestamp;
+
+/// Memory of a ledger, kept up to date by [`Ledger::save`] after each message, and given to
+/// [`Ledger::restore`] when the ledger died. All instants are of one clock.
+#[derive(Clone, Debug, Default)]
+pub struct Carried {
+    pub(crate) config: Option<LedgerConfig>,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) lanes: Vec<LaneMemory>,
+    pub(crate) groups: Vec<LevelMemory>,
+    pub(crate) permits: IdMap<PermitId, PermitMemory>,
+    pub(crate) pauses: BTreeMap<Target, Timestamp>,
+    pub(crate) next_permit: u64,
+    pub(crate) totals: Totals,
+    pub(crate) draining: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LaneMemory {
+    pub(crate) key: Arc<LaneKey>,
+    pub(crate) level: LevelMemory,
+    pub(crate) backoff: Backoff,
+    pub(crate) granted: u64,
+    pub(crate) outcomes: [u64; 19],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PermitMemory {
+    pub(crate) lane: u32,
+    pub(crate) granted: Timestamp,
+    /// Of the lease; once returned, of the report.
+    pub(crate) deadline: Timestamp,
+    pub(crate) epoch: u32,
+    /// The holder has given it back, whether the ledger heard of it or not.
+    pub(crate) returned: bool,
+    /// The ledger heard of it.
+    pub(crate) heard: bool,
+    /// Its report has come.
+    pub(crate) reported: bool,
+}
+
+impl Carried {
+    /// Permits handed out and not given back.
+    #[must_use]
+    pub fn permits_out(&self) -> usize {
+        self.permits
+            .values()
+            .filter(|permit| !permit.returned)
+            .count()
+    }
+
+    /// Note that the holder gave a permit back. A ledger that dies before it hears of it is followed by
+    /// one that knows.
+    pub fn returned(&mut self, permit: PermitId) {
+        if let Some(memory) = self.permits.get_mut(&permit) {
+            memory.returned = true;
+        }
+    }
+}
+
+impl Ledger {
+    /// Start to note changes for [`Ledger::save`]. Without it nothing is noted and `save` does nothing.
+    pub fn track(&mut self) {
+        self.dirty.tracked = true;
+        self.dirty.config = true;
+        self.touch_all();
+        self.dirty.permits.extend(self.out.keys());
+    }
+
+    /// Bring `carried` up to date with all changes since the last call.
+    pub fn save(&mut self, carried: &mut Carried) {
+        if !self.dirty.tracked {
+            return;
+        }
+        if std::mem::take(&mut self.dirty.config) {
+            carried.config = Some(self.config.clone());
+            carried.started = Some(self.started);
+            carried.pauses = self.pauses.clone();
+            carried.draining = self.draining;
+        }
+        carried.next_permit = self.next_permit;
+        carried.totals = self.totals;
+        for id in self.dirty.lanes.drain(..) {
+            let lane = &mut self.lanes[id];
+            lane.dirty = false;
+            let memory = LaneMemory {
+                key: lane.key.clone(),
+                level: lane.level.memory(),
+                backoff: lane.backoff.clone(),
+                granted: lane.granted,
+                outcomes: lane.outcomes,
+            };
+            // Lanes are interned in order, and each is dirty from birth on.
+            match carried.lanes.get_mut(id) {
+                Some(place) => *place = memory,
+                None => carried.lanes.push(memory),
+            }
+        }
+        for id in self.dirty.groups.drain(..) {
+            let group = &mut self.groups[id];
+            group.dirty = false;
+            match carried.groups.get_mut(id) {
+                Some(place) => *place = group.level.memory(),
+                None => carried.groups.push(group.level.memory()),
+            }
+        }
+        for id in self.dirty.permits.drain(..) {
+            match self.out.get(&id) {
+                Some(out) if out.stage != Stage::Storing => {
+                    let returned = out.stage == Stage::Returned
+                        || carried
+                            .permits
+                            .get(&id)
+                            .is_some_and(|memory| memory.returned);
+                    let memory = PermitMemory {
+                        lane: out.lane,
+                        granted: out.granted,
+                        deadline: out.deadline,
+                        epoch: out.epoch,
+                        returned,
+                        heard: out.stage == Stage::Returned,
+                        reported: out.reported,
+                    };
+                    carried.permits.insert(id, memory);
+                }
+                _ => {
+                    carried.permits.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// A ledger that goes on where a dead one stopped: permits out count against every cap, pauses, pace
+    /// and back-off are remembered. Those who waited have to ask again.
+    ///
+    /// `config` is used where `carried` holds none, that is when no ledger ran before.
+    #[must_use]
+    pub fn restore(config: LedgerConfig, seed: u64, now: Timestamp, carried: &Carried) -> Self {
+        Self::restore_with(Faults::default(), config, seed, now, carried)
+    }
+
+    pub(crate) fn restore_with(
+        faults: Faults,
+        config: LedgerConfig,
+        seed: u64,
+        now: Timestamp,
+        carried: &Carried,
+    ) -> Self {
+        let config = carried.config.clone().unwrap_or(config);
+        let mut ledger = Self::new(config, seed, now);
+        ledger.faults = faults;
+        ledger.started = carried.started.unwrap_or(now);
+        ledger.pauses = carried.pauses.clone();
+        ledger.draining = carried.draining;
+        ledger.next_permit = carried.next_permit;
+        ledger.totals = carried.totals;
+        ledger.group_memory = carried.groups.clone();
+        for memory in &carried.lanes {
+            let id = ledger.intern(&memory.key, memory.level);
+            let lane = &mut ledger.lanes[id];
+            lane.backoff = memory.backoff.clone();
+            lane.granted = memory.granted;
+            lane.outcomes = memory.outcomes;
+        }
+        ledger.group_memory.clear();
+        if !faults.on(Fault::RestartForgetsPermits) {
+            for (id, memory) in &carried.permits {
+                ledger.adopt(*id, *memory);
+            }
+        }
+        // The map has no order; what ends first stands first.
+        ledger.timers.leases.make_contiguous().sort_unstable();
+        ledger.timers.reports.make_contiguous().sort_unstable();
+        let known: Vec<_> = ledger.probes_out().collect();
+        for (lane, permit) in known {
+            // A probe decided and never handed out died with the ledger.
+            if !ledger.out.contains_key(&permit) {
+                ledger.lanes[lane].backoff.lost(permit);
+            }
+        }
+        ledger
+    }
+}

@@ -1,0 +1,114 @@
+//! What people tell a ledger: new limits, pauses, the end.
+
+use std::cmp::Reverse;
+
+use super::grant::refuse;
+use super::timers::Wake;
+use super::{Action, Ledger};
+use crate::governor::messages::{Refused, Target};
+use crate::model::Timestamp;
+use crate::settings::LimitSettings;
+
+impl Ledger {
+    pub(super) fn retune(
+        &mut self,
+        target: &Target,
+        limits: &LimitSettings,
+        actions: &mut Vec<Action>,
+    ) {
+        self.config.retune(target, limits);
+        self.dirty.config = true;
+        let (now, faults) = (self.now, self.faults);
+        for id in self.groups_of(target) {
+            if matches!(target, Target::Site(_)) {
+                self.groups[id].level.retune(limits, now, faults);
+                self.touch_group(id);
+            }
+        }
+        for id in self.lanes_of(target) {
+            if matches!(target, Target::Endpoint(..)) {
+                self.lanes[id as usize].level.retune(limits, now, faults);
+                self.touch_lane(id as usize);
+            }
+        }
+        self.look_at_target(target, actions);
+    }
+
+    pub(super) fn pause(&mut self, target: &Target, until: Timestamp, actions: &mut Vec<Action>) {
+        self.pauses.insert(target.clone(), until);
+        self.set_pause(target, until);
+        if *target == Target::Global && until < Timestamp::MAX {
+            self.timers.gates.push(Reverse((until, Wake::All)));
+        }
+        self.look_at_target(target, actions);
+    }
+
+    pub(super) fn resume(&mut self, target: &Target, actions: &mut Vec<Action>) {
+        if self.pauses.remove(target).is_some() {
+            self.set_pause(target, Timestamp::ZERO);
+            self.look_at_target(target, actions);
+        }
+    }
+
+    fn set_pause(&mut self, target: &Target, until: Timestamp) {
+        self.dirty.config = true;
+        match target {
+            Target::Global => {}
+            Target::Site(_) => {
+                for id in self.groups_of(target) {
+                    self.groups[id].level.paused = until;
+                }
+            }
+            Target::Endpoint(..) => {
+                for id in self.lanes_of(target) {
+                    self.lanes[id as usize].level.paused = until;
+                }
+            }
+        }
+    }
+
+    /// Refuses all who wait; what is in flight goes on.
+    pub(super) fn drain(&mut self, actions: &mut Vec<Action>) {
+        self.draining = true;
+        self.dirty.config = true;
+        for lane in &mut self.lanes {
+            for waiter in lane.queue.clear() {
+                refuse(waiter.ticket, Refused::Stopping, actions);
+            }
+        }
+        self.tickets.clear();
+    }
+
+    fn groups_of(&self, target: &Target) -> Vec<usize> {
+        let site = match target {
+            Target::Global => None,
+            Target::Site(site) | Target::Endpoint(site, _) => Some(site),
+        };
+        (0..self.groups.len())
+            .filter(|id| site.is_none_or(|site| self.groups[*id].site == *site))
+            .collect()
+    }
+
+    fn lanes_of(&self, target: &Target) -> Vec<u32> {
+        let groups = self.groups_of(target);
+        let lanes = groups.iter().flat_map(|id| self.groups[*id].lanes.iter());
+        lanes
+            .copied()
+            .filter(|lane| match target {
+                Target::Endpoint(_, endpoint) => {
+                    self.lanes[*lane as usize].key.endpoint == *endpoint
+                }
+                _ => true,
+            })
+            .collect()
+    }
+
+    pub(super) fn look_at_target(&mut self, target: &Target, actions: &mut Vec<Action>) {
+        for lane in self.lanes_of(target) {
+            self.look_at_lane(lane, actions);
+        }
+        for group in self.groups_of(target) {
+            self.look_at_group(u32::try_from(group).unwrap_or(u32::MAX));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! From a permit back to a free slot, and what its answer teaches.
+
+use super::backoff::Reported;
+use super::carry::PermitMemory;
+use super::timers::{Wake, due};
+use super::{Action, Fault, Ledger, OutPermit, Stage};
+use crate::governor::messages::{Hints, PermitId};
+use crate::model::{Outcome, Timestamp};
+
+impl Ledger {
+    pub(super) fn release(&mut self, permit: PermitId, used: bool, actions: &mut Vec<Action>) {
+        // A permit that is unknown, reaped or returned already changes nothing: late and double
+        // releases are normal after a timeout or a restart.
+        let Some(out) = self.out.get(&permit).copied() else {
+            return;
+        };
+        if out.stage == Stage::Storing
+            || (out.stage == Stage::Returned && !self.faults.on(Fault::ReleaseTwice))
+        {
+            return;
+        }
+        self.totals.released += 1;
+        if out.reported {
+            // Answered, so it was sent, whatever its holder says; nothing more is awaited.
+            self.forget(permit);
+        } else if used {
+            self.free(&out);
+            let until = self.now + self.config.report_timeout;
+            if let Some(out) = self.out.get_mut(&permit) {
+                out.stage = Stage::Returned;
+                out.deadline = until;
+            }
+            self.timers.reports.push_back((until, permit));
+            self.touch_permit(permit);
+        } else {
+            let lane = &mut self.lanes[out.lane as usize];
+            lane.level.unused(out.lane_sequence);
+            let group = &mut self.groups[lane.group as usize];
+            group.level.unused(out.group_sequence);
+            self.forget(permit);
+        }
+        self.look_at_lane_and_group(out.lane, actions);
+        self.tidy();
+    }
+
+    pub(super) fn report(
+        &mut self,
+        permit: PermitId,
+        outcome: Outcome,
+        hints: Hints,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(out) = self.out.get(&permit).copied() else {
+            return;
+        };
+        // A report is heard once: one that comes before its release is not repeated by the one after.
+        if out.stage == Stage::Storing || out.reported {
+            return;
+        }
+        let lane = &mut self.lanes[out.lane as usize];
+        lane.outcomes[outcome as usize] += 1;
+        lane.backoff.report(
+            Reported {
+                permit,
+                epoch: out.epoch,
+                outcome,
+                retry_after: hints.retry_after,
+            },
+            self.now,
+            &self.config.backoff,
+            &mut self.rng,
+            self.faults,
+        );
+        if out.stage == Stage::Returned {
+            self.out.remove(&permit);
+        } else if let Some(out) = self.out.get_mut(&permit) {
+            out.reported = true;
+        }
+        self.touch_permit(permit);
+        self.touch_lane(out.lane as usize);
+        self.look_at_lane_and_group(out.lane, actions);
+    }
+
+    /// Frees the slots of a permit.
+    fn free(&mut self, out: &OutPermit) {
+        if self.faults.on(Fault::ReleaseForgotten) {
+            return;
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let lane = &mut self.lanes[out.lane as usize];
+        lane.level.free();
+        let group = &mut self.groups[lane.group as usize];
+        group.level.free();
+        group.share.charge(self.now.since(out.granted));
+    }
+
+    /// A permit ends without a report to come.
+    pub(super) fn forget(&mut self, permit: PermitId) {
+        let Some(out) = self.out.remove(&permit) else {
+            return;
+        };
+        if out.stage != Stage::Returned {
+            self.free(&out);
+        }
+        self.lanes[out.lane as usize].backoff.lost(permit);
+        self.touch_permit(permit);
+        self.touch_lane(out.lane as usize);
+    }
+
+    pub(super) fn look_at_lane_and_group(&mut self, lane: u32, actions: &mut Vec<Action>) {
+        self.look_at_lane(lane, actions);
+        self.look_at_group(self.lanes[lane as usize].group);
+    }
+
+    /// What is due by now happens first, so that the state depends on the time and not on the ticks.
+    pub(super) fn pass_time(&mut self, actions: &mut Vec<Action>) {
+        while let Some(permit) = due(&mut self.timers.leases, self.now) {
+            let Some(out) = self.out.get(&permit).copied() else {
+                continue;
+            };
+            if out.stage == Stage::Out {
+                self.totals.reaped += 1;
+                self.forget(permit);
+                self.look_at_lane_and_group(out.lane, actions);
+            }
+        }
+        while let Some(permit) = due(&mut self.timers.reports, self.now) {
+            if let Some(out) = self.out.get(&permit).copied() {
+                self.forget(permit);
+                self.look_at_lane_and_group(out.lane, actions);
+            }
+        }
+        while let Some((at, wake)) = self.timers.due_gate(self.now) {
+            match wake {
+                Wake::Lane(id) if self.lanes[id as usize].wake == at => {
+                    self.lanes[id as usize].wake = Timestamp::MAX;
+                    self.look_at_lane(id, actions);
+                }
+                Wake::Group(id) if self.groups[id as usize].wake == at => {
+                    self.groups[id as usize].wake = Timestamp::MAX;
+                    self.look_at_group(id);
+                }
+                // Overtaken by an earlier one, or the end of a global pause: `pump` follows anyway.
+                _ => {}
+            }
+        }
+    }
+
+    /// When [`Msg::Tick`](super::Msg::Tick) is next of use; `None` when only a message can change anything.
+    pub fn next_wake(&mut self) -> Option<Timestamp> {
+        self.tidy();
+        while let Some(std::cmp::Reverse((at, wake))) = self.timers.gates.peek().copied() {
+            let live = match wake {
+                Wake::Lane(id) => self.lanes[id as usize].wake == at,
+                Wake::Group(id) => self.groups[id as usize].wake == at,
+                Wake::All => self.all_paused() == at,
+            };
+            if live {
+                break;
+            }
+            self.timers.gates.pop();
+        }
+        let gate = self.timers.gates.peek().map(|entry| entry.0.0);
+        let lease = self.timers.leases.front().map(|entry| entry.0);
+        let report = self.timers.reports.front().map(|entry| entry.0);
+        [gate, lease, report].into_iter().flatten().min()
+    }
+
+    /// Drops the entries of permits that ended in time, so that the queues hold little else than live ones.
+    fn tidy(&mut self) {
+        let out = &self.out;
+        let is_out = |permit: &PermitId| out.get(permit).is_some_and(|p| p.stage == Stage::Out);
+        let leases = &mut self.timers.leases;
+        while leases.front().is_some_and(|(_, permit)| !is_out(permit)) {
+            leases.pop_front();
+        }
+        if leases.len() > 64 + 4 * out.len() {
+            leases.retain(|(_, permit)| is_out(permit));
+        }
+        let reports = &mut self.timers.reports;
+        while reports
+            .front()
+            .is_some_and(|(_, permit)| !out.contains_key(permit))
+        {
+            reports.pop_front();
+        }
+        if reports.len() > 64 + 4 * out.len() {
+            reports.retain(|(_, permit)| out.contains_key(permit));
+        }
+    }
+
+    /// A permit of an earlier ledger goes on counting.
+    pub(super) fn adopt(&mut self, permit: PermitId, memory: PermitMemory) {
+        let Some(lane) = self.lanes.get_mut(memory.lane as usize) else {
+            return;
+        };
+        // None may be longer than one that begins now.
+        let lease = memory.deadline.min(self.now + self.config.permit_lease);
+        let report = self.now + self.config.report_timeout;
+        let (stage, deadline) = match (memory.returned, memory.heard) {
+            (false, _) => (Stage::Out, lease),
+            (true, false) => (Stage::Returned, report),
+            (true, true) => (Stage::Returned, report.min(memory.deadline)),
+        };
+        if stage == Stage::Out {
+            self.timers.leases.push_back((deadline, permit));
+            self.in_flight += 1;
+            lane.level.adopt();
+            self.groups[lane.group as usize].level.adopt();
+        } else {
+            self.timers.reports.push_back((deadline, permit));
+            self.totals.released += u64::from(!memory.heard);
+        }
+        self.out.insert(
+            permit,
+            OutPermit {
+                lane: memory.lane,
+                granted: memory.granted,
+                deadline,
+                epoch: memory.epoch,
+                stage,
+                reported: memory.reported,
+                stored: (false, false),
+                lane_sequence: 0,
+                group_sequence: 0,
+            },
+        );
+    }
+
+    /// The probes that lanes wait for.
+    pub(super) fn probes_out(&self) -> impl Iterator<Item = (usize, PermitId)> + '_ {
+        self.lanes
+            .iter()
+            .enumerate()
+            .filter_map(|(id, lane)| Some((id, lane.backoff.probe()?)))
+    }
+}
