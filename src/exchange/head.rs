@@ -1,0 +1,428 @@
+//! The head of an HTTP/1.x answer, read as leniently as servers in the wild need, and what delimits the body.
+
+use bytes::Bytes;
+
+use super::error::Fault;
+use crate::model::Headers;
+
+/// A name longer than this is noise; the field is dropped.
+const MAX_NAME: usize = 256;
+
+/// Fields that are parsed without an allocation; more are allowed.
+const USUAL_FIELDS: usize = 64;
+
+/// How the end of the body is found (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// No body whatever the fields say: 1xx, 204, 304, answers to HEAD.
+    None,
+    /// This many bytes.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+    /// Until the server closes.
+    UntilClose,
+}
+
+/// One parsed head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// The status code, 100 to 999.
+    pub(super) status: u16,
+    /// All fields, in order.
+    pub(super) headers: Headers,
+    /// What delimits the body.
+    pub(super) framing: Framing,
+    /// Whether the connection may serve another request.
+    pub(super) persistent: bool,
+}
+
+/// Finds the end of a head without parsing it, so that a head that arrives byte by byte costs linear time.
+#[derive(Debug, Default)]
+pub(super) struct HeadEnd {
+    scanned: usize,
+}
+
+impl HeadEnd {
+    /// The length of the head at the start of `bytes`, empty line included, once it is whole.
+    /// Between two calls `bytes` may only grow.
+    pub(super) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+        // Empty lines before the status line are skipped by the parser: they do not end the head.
+        let start = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n'))?;
+        let mut at = self.scanned.max(start);
+        while let Some(line_end) = bytes[at..].iter().position(|&b| b == b'\n') {
+            at += line_end + 1;
+            match &bytes[at..] {
+                [b'\n', ..] => return Some(at + 1),
+                [b'\r', b'\n', ..] => return Some(at + 2),
+                // Too few bytes to tell: look at this line end again.
+                [] | [b'\r'] => {
+                    self.scanned = at - 1;
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        self.scanned = bytes.len();
+        None
+    }
+}
+
+/// Whether `bytes` can become the start of an HTTP/1.x answer.
+pub(super) fn may_begin(bytes: &[u8]) -> bool {
+    let start = bytes
+        .iter()
+        .position(|b| !matches!(b, b'\r' | b'\n'))
+        .unwrap_or(bytes.len());
+    bytes[start..].iter().zip(b"HTTP/1.").all(|(a, b)| a == b)
+}
+
+/// Parses a whole head. `to_head` tells whether the request was a HEAD.
+pub(super) fn parse(raw: &[u8], to_head: bool) -> Result<Head, Fault> {
+    let mut usual = [httparse::EMPTY_HEADER; USUAL_FIELDS];
+    match parse_with(raw, to_head, &mut usual) {
+        Err(ParseFault::TooMany) => {
+            let lines = raw.iter().filter(|&&b| b == b'\n').count();
+            let mut fields = vec![httparse::EMPTY_HEADER; lines];
+            parse_with(raw, to_head, &mut fields)
+        }
+        result => result,
+    }
+    .map_err(|fault| match fault {
+        ParseFault::TooMany => Fault::Protocol("more fields than lines".to_owned()),
+        ParseFault::Fault(fault) => fault,
+    })
+}
+
+enum ParseFault {
+    TooMany,
+    Fault(Fault),
+}
+
+impl From<Fault> for ParseFault {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+fn parse_with<'a>(
+    raw: &'a [u8],
+    to_head: bool,
+    fields: &mut [httparse::Header<'a>],
+) -> Result<Head, ParseFault> {
+    let mut response = httparse::Response::new(fields);
+    let mut lenient = httparse::ParserConfig::default();
+    lenient
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_multiple_spaces_in_response_status_delimiters(true)
+        .ignore_invalid_headers_in_responses(true);
+    match lenient.parse_response(&mut response, raw) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) => return Err(protocol("the head has no end").into()),
+        Err(httparse::Error::TooManyHeaders) => return Err(ParseFault::TooMany),
+        Err(error) => return Err(protocol(&error.to_string()).into()),
+    }
+    let (Some(status), Some(minor)) = (response.code, response.version) else {
+        return Err(protocol("no status line").into());
+    };
+    if !(100..=999).contains(&status) {
+        return Err(protocol(&format!("status {status} is not one")).into());
+    }
+    let fields: &[httparse::Header<'_>] = response.headers;
+    let (framing, persistent) = framing(status, minor, to_head, fields)?;
+    Ok(Head {
+        status,
+        headers: collect(raw, fields),
+        framing,
+        persistent,
+    })
+}
+
+fn protocol(text: &str) -> Fault {
+    Fault::Protocol(text.to_owned())
+}
+
+/// The fields as the engine keeps them: lower-case names, folded lines joined by a space (RFC 9112 §5.2).
+fn collect(raw: &[u8], fields: &[httparse::Header<'_>]) -> Headers {
+    // One copy of the head, shared by all values.
+    let block = Bytes::copy_from_slice(raw);
+    let base = raw.as_ptr() as usize;
+    let kept = fields
+        .iter()
+        .filter(|field| (1..=MAX_NAME).contains(&field.name.len()));
+    Headers(
+        kept.map(|field| {
+            let value = if field.value.contains(&b'\n') {
+                Bytes::from(unfold(field.value))
+            } else {
+                let start = (field.value.as_ptr() as usize).wrapping_sub(base);
+                match block.get(start..start.wrapping_add(field.value.len())) {
+                    Some(_) => block.slice(start..start + field.value.len()),
+                    // An empty value may point outside.
+                    None => Bytes::copy_from_slice(field.value),
+                }
+            };
+            (field.name.to_ascii_lowercase(), value)
+        })
+        .collect(),
+    )
+}
+
+fn unfold(value: &[u8]) -> Vec<u8> {
+    let lines = value.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(&b' ')
+}
+
+/// The list members of all fields called `name`.
+fn members<'a>(
+    fields: &'a [httparse::Header<'a>],
+    name: &'a str,
+) -> impl Iterator<Item = &'a [u8]> {
+    fields
+        .iter()
+        .filter(move |field| field.name.eq_ignore_ascii_case(name))
+        .flat_map(|field| field.value.split(|&b| b == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|member| !member.is_empty())
+}
+
+/// What delimits the body, and whether the connection may be kept.
+fn framing(
+    status: u16,
+    minor: u8,
+    to_head: bool,
+    fields: &[httparse::Header<'_>],
+) -> Result<(Framing, bool), Fault> {
+    let connection = |token: &str| {
+        members(fields, "connection").any(|member| member.eq_ignore_ascii_case(token.as_bytes()))
+    };
+    let persistent = if minor == 0 {
+        connection("keep-alive")
+    } else {
+        !connection("close")
+    };
+    if to_head || matches!(status, 100..=199 | 204 | 304) {
+        return Ok((Framing::None, persistent));
+    }
+    let mut codings = members(fields, "transfer-encoding")
+        .filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+    if let Some(coding) = codings.next() {
+        if !coding.eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
+            return Err(protocol("a transfer coding that was not asked for"));
+        }
+        // A length beside it is overridden; such a message, as one of HTTP/1.0, may be an attempt at
+        // smuggling: nothing after it on the connection is trusted (RFC 9112 §6.1).
+        let clean = minor == 1 && members(fields, "content-length").next().is_none();
+        return Ok((Framing::Chunked, persistent && clean));
+    }
+    let mut length = None;
+    for member in members(fields, "content-length") {
+        let value = parse_length(member)
+            .ok_or_else(|| protocol("Content-Length is not a whole number of bytes"))?;
+        if length.is_some_and(|length| length != value) {
+            return Err(protocol("two different values of Content-Length"));
+        }
+        length = Some(value);
+    }
+    Ok(match length {
+        Some(length) => (Framing::Length(length), persistent),
+        None => (Framing::UntilClose, false),
+    })
+}
+
+/// Digits only: signs and spaces are where implementations disagree.
+fn parse_length(text: &[u8]) -> Option<u64> {
+    if !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn head(raw: &str) -> Result<Head, Fault> {
+        parse(raw.as_bytes(), false)
+    }
+
+    #[test]
+    fn framing_follows_the_rules() {
+        for (raw, framing, persistent) in [
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+                Framing::Length(5),
+                true,
+            ),
+            (
+                "HTTP/1.1 200\r\ncontent-length: 5, 5\r\n\r\n",
+                Framing::Length(5),
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+                Framing::Length(5),
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\nContent-Length: 5\n\n",
+                Framing::Length(5),
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: foo, Close\r\n\r\n",
+                Framing::Length(5),
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\n",
+                Framing::Length(5),
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\n",
+                Framing::Length(5),
+                true,
+            ),
+            ("HTTP/1.1 200 OK\r\n\r\n", Framing::UntilClose, false),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n",
+                Framing::Chunked,
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n",
+                Framing::Length(2),
+                true,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
+                Framing::Chunked,
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Framing::Chunked,
+                false,
+            ),
+            (
+                "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+                Framing::None,
+                true,
+            ),
+            (
+                "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Framing::None,
+                true,
+            ),
+            (
+                "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
+                Framing::None,
+                true,
+            ),
+        ] {
+            let head = head(raw).unwrap_or_else(|fault| panic!("{raw:?}: {fault}"));
+            assert_eq!(
+                (head.framing, head.persistent),
+                (framing, persistent),
+                "{raw:?}"
+            );
+        }
+        let to_head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true).unwrap();
+        assert_eq!(to_head.framing, Framing::None);
+    }
+
+    #[test]
+    fn ambiguous_framing_is_refused() {
+        for raw in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 099 OK\r\n\r\n",
+        ] {
+            assert!(matches!(head(raw), Err(Fault::Protocol(_))), "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn odd_fields_are_kept_or_dropped_one_by_one() {
+        let raw = "HTTP/1.1 200 OK\r\nX-Fold: a\r\n  b\r\n\tc\r\nName With Space: x\r\nSpace-After : y\r\nEmpty:\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\nContent-Length: 0\r\n\r\n";
+        let head = head(raw).unwrap();
+        assert_eq!(head.headers.get("x-fold"), Some("a b c"));
+        assert_eq!(head.headers.get("space-after"), Some("y"));
+        assert_eq!(head.headers.get("empty"), Some(""));
+        assert_eq!(
+            head.headers.all("set-cookie").collect::<Vec<_>>(),
+            ["a=1", "b=2"]
+        );
+        assert_eq!(head.framing, Framing::Length(0));
+    }
+
+    #[test]
+    fn any_number_of_fields_and_any_name_length() {
+        let mut raw = String::from("HTTP/1.1 200 OK\r\n");
+        for n in 0..500 {
+            raw.push_str(&format!("X-{n}: {n}\r\n"));
+        }
+        raw.push_str(&"n".repeat(70_000));
+        raw.push_str(": long\r\nContent-Length: 3\r\n\r\n");
+        let head = head(&raw).unwrap();
+        assert_eq!(head.headers.get("x-499"), Some("499"));
+        assert_eq!(head.headers.0.len(), 501);
+        assert_eq!(head.framing, Framing::Length(3));
+    }
+
+    #[test]
+    fn latin_1_and_utf_8_values_stay_bytes() {
+        let head = parse(
+            b"HTTP/1.1 302 OK\r\nLocation: /\xe9\r\nX: \xc3\xa9\r\n\r\n",
+            false,
+        )
+        .unwrap();
+        assert_eq!(head.headers.0[0].1.as_ref(), b"/\xe9");
+        assert_eq!(head.headers.get("x"), Some("é"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_end_is_the_same_however_the_bytes_arrive(
+            lines in prop::collection::vec("[a-z:\r ]{0,6}", 0..6),
+            crlf in any::<bool>(),
+            cuts in prop::collection::vec(1usize..8, 1..40),
+        ) {
+            let end = if crlf { "\r\n" } else { "\n" };
+            let raw = format!("H{end}{}{end}{end}tail", lines.join(end));
+            let raw = raw.as_bytes();
+            let whole = HeadEnd::default().find(raw);
+            let mut finder = HeadEnd::default();
+            let mut at = 0;
+            let mut found = None;
+            for cut in cuts.iter().cycle() {
+                at = (at + cut).min(raw.len());
+                found = finder.find(&raw[..at]);
+                if found.is_some() || at == raw.len() { break; }
+            }
+            prop_assert_eq!(found, whole);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(raw in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&raw, false);
+            let mut with_start = b"HTTP/1.1 200 OK\r\n".to_vec();
+            with_start.extend(&raw);
+            with_start.extend(b"\r\n\r\n");
+            let _ = parse(&with_start, false);
+        }
+    }
+}

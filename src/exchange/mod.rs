@@ -1,0 +1,21 @@
+//! Everything between a permit and an answer: dialling, framing, clocks, limits, decoding; and the pure rules of
+//! redirects and robots.txt.
+//!
+//! What arrives is what the server sent, or a named error: `docs/exchange.md` says what is guaranteed.
+
+mod body;
+mod chunks;
+mod client;
+mod decode;
+mod dial;
+mod error;
+mod head;
+mod notes;
+mod redirect;
+mod robots;
+mod wire;
+
+pub use client::{Client, ClientError, ExchangePermit, Exchanged};
+pub use error::{Fault, FetchError, RetryClass};
+pub use redirect::{RedirectError, follow, resolve};
+pub use robots::{Robots, product_token, robots_url};

@@ -1,0 +1,143 @@
+//! Limits and decoding.
+
+use std::io::Write;
+
+use crawler_node::exchange::Fault;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::support::{Server, Then, client, get, in_pieces, ok, only, reply, settings};
+
+pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub(crate) fn encoded(coding: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {length}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+#[actix_rt::test]
+async fn gzip_is_decoded_and_wrong_labels_are_forgiven() {
+    let text = "all work and no play ".repeat(5000);
+    let body = gzip(text.as_bytes());
+    let answer = only(in_pieces(encoded("gzip", &body), 1000, Then::Keep))
+        .await
+        .unwrap();
+    assert_eq!(answer.body, text);
+    assert_eq!(answer.headers.get("content-encoding"), Some("gzip"));
+    let plain = only(reply(encoded("gzip", b"plain"), Then::Keep))
+        .await
+        .unwrap();
+    assert_eq!(plain.body, "plain");
+}
+
+#[actix_rt::test]
+async fn broken_codings_are_named() {
+    let body = gzip(b"some text");
+    let cut = encoded("gzip", &body[..body.len() - 3]);
+    assert!(matches!(
+        only(reply(cut, Then::Keep)).await,
+        Err(Fault::Truncated { .. })
+    ));
+    let unknown = only(reply(encoded("br", b"xyz"), Then::Keep))
+        .await
+        .unwrap_err();
+    assert!(unknown.to_string().contains("\"br\""), "{unknown}");
+}
+
+#[actix_rt::test]
+async fn a_bomb_ends_at_the_limit_and_keeps_the_connection() {
+    let mut settings = settings();
+    settings.max_body_bytes = 1024 * 1024;
+    let bomb = gzip(&vec![0; 16 * 1024 * 1024]);
+    let replies = vec![reply(encoded("gzip", &bomb), Then::Keep), ok("next")];
+    let server = Server::start(replies).await;
+    let client = client(&settings);
+    let fault = get(&client, server.url("/")).await.unwrap_err();
+    assert_eq!(fault, Fault::DecodedTooLarge { limit: 1024 * 1024 });
+    assert_eq!(get(&client, server.url("/")).await.unwrap().body, "next");
+    assert_eq!(server.connections(), 1);
+}
+
+#[actix_rt::test]
+async fn large_bodies_end_at_the_limit_however_they_are_framed() {
+    let mut settings = settings();
+    settings.max_body_bytes = 1000;
+    let x = "x".repeat(1001);
+    for (text, then) in [
+        // A length says it at once: no byte of the body is waited for.
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_owned(),
+            Then::Hang,
+        ),
+        (format!("HTTP/1.1 200 OK\r\n\r\n{x}"), Then::Hang),
+        (
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n{x}"),
+            Then::Hang,
+        ),
+    ] {
+        let server = Server::start(vec![reply(&text, then)]).await;
+        let client = client(&settings);
+        let fault = get(&client, server.url("/")).await.unwrap_err();
+        assert_eq!(fault, Fault::BodyTooLarge { limit: 1000 });
+        assert_eq!(client.open_connections(), 0);
+    }
+    let server = Server::start(vec![ok(&x[1..])]).await;
+    assert_eq!(
+        get(&client(&settings), server.url("/"))
+            .await
+            .unwrap()
+            .body
+            .len(),
+        1000
+    );
+}
+
+#[actix_rt::test]
+async fn large_heads_end_at_the_limit() {
+    let mut settings = settings();
+    settings.max_header_bytes = 1000;
+    let long = "x".repeat(1000);
+    for text in [
+        format!("HTTP/1.1 200 OK\r\nX: {long}\r\nContent-Length: 0\r\n\r\n"),
+        format!("HTTP/1.1 200 OK\r\nX: {long}"),
+    ] {
+        let server = Server::start(vec![in_pieces(text, 100, Then::Hang)]).await;
+        let fault = get(&client(&settings), server.url("/")).await.unwrap_err();
+        assert_eq!(fault, Fault::HeaderTooLarge { limit: 1000 });
+    }
+}
+
+#[actix_rt::test]
+async fn the_bytes_are_the_same_however_they_are_split() {
+    let text: String = (0..20_000)
+        .map(|n| char::from(b'a' + (n % 23) as u8))
+        .collect();
+    let known = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}",
+        text.len()
+    );
+    let mut chunked = String::from("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for part in text.as_bytes().chunks(777) {
+        let part = std::str::from_utf8(part).unwrap();
+        chunked.push_str(&format!("{:x};ext\r\n{part}\r\n", part.len()));
+    }
+    chunked.push_str("0\r\nTrailer: 1\r\n\r\n");
+    let close = format!("HTTP/1.1 200 OK\r\n\r\n{text}");
+    for (bytes, then) in [
+        (known, Then::Keep),
+        (chunked, Then::Keep),
+        (close, Then::Close),
+    ] {
+        for size in [13, 511, 4096, 8192, 100_000] {
+            let answer = only(in_pieces(&bytes, size, then)).await.unwrap();
+            assert!(answer.body == text, "{size}");
+        }
+    }
+}
