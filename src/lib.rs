@@ -9,6 +9,8 @@ pub mod governor;
 pub mod model;
 pub mod observe;
 pub mod settings;
+pub mod site;
 
 pub use model::{Job, Mode, Outcome, Record, StoredRecord};
 pub use settings::Settings;
+pub use site::{Site, SiteDefinition};

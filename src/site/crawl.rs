@@ -1,0 +1,361 @@
+//! Mode `crawl`: ordinary web sites, followed link by link.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+use url::{Position, Url};
+
+use super::document::DefinitionErrors;
+use super::extract::{RecordRule, Scene};
+use super::links::{PageLinks, page_links};
+use super::scope::Bounds;
+use super::select::Document;
+use super::urls::{authority, canonical, check_web, into_canonical, parse_web};
+use super::{
+    Reader, Reading, Redirect, Seeds, Site, SiteDefinition, SiteError, SiteLimits, Target, charset,
+};
+use crate::model::{
+    Answer, CrawlRules, Job, Name, NewTask, Outcome, Params, Record, Request, RobotsPolicy, Task,
+    TaskKey,
+};
+
+/// A crawl along links: endpoint `page`, records of kind `page`, each host a lane of its own.
+#[derive(Clone, Debug)]
+pub struct CrawlSite {
+    name: Name,
+    page: Name,
+    bounds: Bounds,
+    /// The start URLs of the definition, for a job that names none.
+    own_starts: Vec<String>,
+    max_depth: Option<u32>,
+    robots: RobotsPolicy,
+    limits: SiteLimits,
+    headers: Vec<(String, String)>,
+    records: Vec<RecordRule>,
+}
+
+impl CrawlSite {
+    /// The name of a crawl without a site definition.
+    pub const DEFAULT_NAME: &'static str = "web";
+
+    /// The endpoint of all its tasks, and the kind of its default record.
+    pub const PAGE: &'static str = "page";
+
+    /// A crawl by `rules` from `starts`, or from those of the definition when there are none. Start URLs that
+    /// cannot be read bound nothing; [`Site::seeds`] lists them.
+    ///
+    /// # Errors
+    /// When a pattern is no regular expression.
+    pub fn new(
+        name: &str,
+        rules: &CrawlRules,
+        starts: &[String],
+        definition: Option<&SiteDefinition>,
+    ) -> Result<Self, DefinitionErrors> {
+        let own_starts = definition
+            .map(|definition| definition.crawl_urls().to_vec())
+            .unwrap_or_default();
+        let used = if starts.is_empty() {
+            &own_starts
+        } else {
+            starts
+        };
+        let urls: Vec<Url> = used
+            .iter()
+            .filter_map(|text| parse_web(text).ok())
+            .map(|url| canonical(&url))
+            .collect();
+        let off = definition.is_some_and(|definition| definition.robots == RobotsPolicy::Off);
+        let headers = definition
+            .map(SiteDefinition::fixed_headers)
+            .unwrap_or_default();
+        Ok(Self {
+            name: name.into(),
+            page: Self::PAGE.into(),
+            bounds: Bounds::new(rules, &urls)?,
+            max_depth: rules.max_depth,
+            robots: if off { RobotsPolicy::Off } else { rules.robots },
+            limits: definition
+                .map(|definition| definition.limits.clone())
+                .unwrap_or_default(),
+            headers,
+            records: definition
+                .and_then(|definition| definition.crawl.clone())
+                .map(|crawl| crawl.records)
+                .unwrap_or_default(),
+            own_starts,
+        })
+    }
+
+    fn key(&self, url: &Url) -> TaskKey {
+        TaskKey::of(&self.name, Self::PAGE, url.as_str())
+    }
+
+    fn new_task(&self, url: &Url, key: TaskKey, lane: Name, depth: u32) -> NewTask {
+        let mut params = Params::new();
+        params.insert("url".to_owned(), url.as_str().into());
+        NewTask {
+            endpoint: self.page.clone(),
+            params,
+            key,
+            lane,
+            priority: i32::try_from(depth).unwrap_or(i32::MAX),
+            depth,
+            list: false,
+        }
+    }
+
+    /// The tasks that a page leads to: in scope, each once, unknown so far.
+    fn follow(
+        &self,
+        page: &PageLinks<'_>,
+        task: &Task,
+        answer: &Answer,
+        reader: &Reader<'_>,
+    ) -> Vec<NewTask> {
+        let depth = task.depth.saturating_add(1);
+        if self.max_depth.is_some_and(|most| depth > most) {
+            return Vec::new();
+        }
+        let base = page
+            .base
+            .as_ref()
+            .and_then(|base| answer.url.join(base).ok());
+        let base = base.as_ref().unwrap_or(&answer.url);
+        let mut lane: Option<(String, Name)> = None;
+        let mut seen = HashSet::with_capacity(page.links.len());
+        let mut follow = Vec::new();
+        for link in &page.links {
+            let Ok(target) = base.join(link) else {
+                continue;
+            };
+            if check_web(&target).is_err() {
+                continue;
+            }
+            let target = into_canonical(target);
+            if self.bounds.refuses(&target).is_some() {
+                continue;
+            }
+            let key = self.key(&target);
+            if !seen.insert(key) || (reader.known)(&key, depth) {
+                continue;
+            }
+            let origin = &target[..Position::AfterPort];
+            let name = match &lane {
+                Some((known, name)) if known == origin => name.clone(),
+                _ => {
+                    let name = Name::from(authority(&target));
+                    lane = Some((origin.to_owned(), name.clone()));
+                    name
+                }
+            };
+            follow.push(self.new_task(&target, key, name, depth));
+        }
+        follow
+    }
+
+    fn page_record(
+        &self,
+        title: Option<String>,
+        url: &Url,
+        task: &Task,
+        answer: &Answer,
+    ) -> Record {
+        let content_type = answer.headers.get("content-type").unwrap_or_default();
+        let mut fields = Map::new();
+        fields.insert("url".to_owned(), url.as_str().into());
+        fields.insert(
+            "requested_url".to_owned(),
+            requested(task).cloned().unwrap_or(Value::Null),
+        );
+        fields.insert("status".to_owned(), answer.status.into());
+        fields.insert("title".to_owned(), title.map_or(Value::Null, Value::from));
+        fields.insert("depth".to_owned(), task.depth.into());
+        fields.insert("content_type".to_owned(), content_type.into());
+        Record {
+            site: self.name.clone(),
+            kind: self.page.clone(),
+            key: url.as_str().to_owned(),
+            fields,
+        }
+    }
+
+    /// The definition's own records of a page.
+    fn selected(
+        &self,
+        html: &str,
+        url: &Url,
+        answer: &Answer,
+        out: &mut Vec<Record>,
+    ) -> Result<(), SiteError> {
+        let fits = |rule: &&RecordRule| {
+            rule.matches
+                .as_ref()
+                .is_none_or(|pattern| pattern.is_match(url.as_str()))
+        };
+        let rules: Vec<&RecordRule> = self.records.iter().filter(fits).collect();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let document = Document::html(html)?;
+        let lookup = |name: &str| (name == "url").then(|| url.as_str().into());
+        let scene = Scene {
+            root: document.root(),
+            url: &answer.url,
+            lookup: &lookup,
+        };
+        let mut known = HashSet::new();
+        for rule in rules {
+            for node in rule.each.nodes(scene.root) {
+                let record = rule.read(&self.name, &scene, node);
+                out.extend(
+                    record.filter(|record| known.insert((record.kind.clone(), record.key.clone()))),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an answer is an HTML page: by its media type, or by its look where it has none.
+fn is_html(answer: &Answer) -> bool {
+    match answer.media_type().as_str() {
+        "text/html" | "application/xhtml+xml" => true,
+        "" => {
+            let body = answer
+                .body
+                .strip_prefix(b"\xef\xbb\xbf")
+                .unwrap_or(&answer.body)
+                .trim_ascii_start();
+            [
+                "<!doctype html",
+                "<html",
+                "<head",
+                "<body",
+                "<title",
+                "<!--",
+                "<h1",
+                "<div",
+                "<p",
+                "<a ",
+            ]
+            .iter()
+            .any(|sign| {
+                body.len() >= sign.len() && body[..sign.len()].eq_ignore_ascii_case(sign.as_bytes())
+            })
+        }
+        _ => false,
+    }
+}
+
+impl Site for CrawlSite {
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn limits(&self) -> SiteLimits {
+        self.limits.clone()
+    }
+
+    fn robots(&self) -> RobotsPolicy {
+        self.robots
+    }
+
+    fn lanes_by_host(&self) -> bool {
+        true
+    }
+
+    fn seeds(&self, job: &Job) -> Seeds {
+        let mut seeds = Seeds::default();
+        let mut known = HashSet::new();
+        let given = &job.inputs.urls;
+        for text in if given.is_empty() {
+            &self.own_starts
+        } else {
+            given
+        } {
+            match parse_web(text) {
+                Err(why) => seeds.rejected.push((text.clone(), why)),
+                Ok(url) => {
+                    let url = canonical(&url);
+                    let key = self.key(&url);
+                    if known.insert(key) {
+                        let lane = authority(&url).into();
+                        seeds.tasks.push(self.new_task(&url, key, lane, 0));
+                    }
+                }
+            }
+        }
+        seeds
+    }
+
+    fn request(&self, task: &Task) -> Result<Request, SiteError> {
+        let text = task.params.get("url").and_then(Value::as_str);
+        let text = text.ok_or_else(|| SiteError("the task has no `url`".to_owned()))?;
+        let url = parse_web(text).map_err(|why| SiteError(format!("`{text}`: {why}")))?;
+        Ok(Request {
+            headers: self.headers.clone(),
+            ..Request::get(url)
+        })
+    }
+
+    fn classify(&self, _task: &Task, answer: &Answer) -> Outcome {
+        Outcome::of_status(answer.status, answer.headers.get("retry-after").is_some())
+    }
+
+    fn read(
+        &self,
+        task: &Task,
+        answer: &Answer,
+        reader: &Reader<'_>,
+    ) -> Result<Reading, SiteError> {
+        let mut reading = Reading::default();
+        if !(200..300).contains(&answer.status) || !is_html(answer) {
+            return Ok(reading);
+        }
+        let html = charset::decode(&answer.body, answer.headers.get("content-type"));
+        let mut page = page_links(&html);
+        let url = canonical(&answer.url);
+        let record = self.page_record(page.title.take(), &url, task, answer);
+        reading.records.push(record);
+        self.selected(&html, &url, answer, &mut reading.records)?;
+        reading.follow = self.follow(&page, task, answer, reader);
+        Ok(reading)
+    }
+
+    fn redirect(&self, task: &Task, target: &Url) -> Redirect {
+        if let Err(why) = check_web(target) {
+            return Redirect::Refuse(why);
+        }
+        let url = canonical(target);
+        match self.bounds.refuses(&url) {
+            Some(why) => Redirect::Refuse(format!("a redirect to `{url}`, which is {why}")),
+            None => Redirect::Follow {
+                claim: Some(Target {
+                    key: self.key(&url),
+                    params: moved(task, &url),
+                }),
+                lane: authority(&url).into(),
+                url,
+            },
+        }
+    }
+}
+
+/// The URL that a task set out with, before any redirect.
+fn requested(task: &Task) -> Option<&Value> {
+    let params = &task.params;
+    params.get("requested_url").or_else(|| params.get("url"))
+}
+
+/// What a task asks for after a redirect to `url`.
+fn moved(task: &Task, url: &Url) -> Params {
+    let mut params = Params::new();
+    params.insert("url".to_owned(), url.as_str().into());
+    params.extend(requested(task).map(|url| ("requested_url".to_owned(), url.clone())));
+    params
+}
+
+#[cfg(test)]
+#[path = "crawl_tests.rs"]
+mod tests;
