@@ -10,6 +10,7 @@ pub mod model;
 pub mod observe;
 pub mod settings;
 pub mod site;
+pub mod store;
 
 pub use model::{Job, Mode, Outcome, Record, StoredRecord};
 pub use settings::Settings;
