@@ -9,6 +9,7 @@ pub mod governor;
 pub mod model;
 pub mod observe;
 pub mod settings;
+pub mod sim;
 pub mod site;
 pub mod store;
 
