@@ -1,0 +1,130 @@
+//! What a PlatformActor and its workers share: one value per actor, on one thread.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use slog::Logger;
+use tokio::sync::watch;
+
+use super::known::Known;
+use super::robots::RobotsCache;
+use crate::exchange::Client;
+use crate::governor::{Governor, LaneKey, WaitReason};
+use crate::model::{Job, Name};
+use crate::observe::Metrics;
+use crate::settings::Settings;
+use crate::site::Site;
+use crate::store::Store;
+
+/// What a PlatformActor is given: one site of one job.
+#[derive(Clone)]
+pub struct Assignment {
+    /// The job.
+    pub job: Arc<Job>,
+    /// The site.
+    pub site: Arc<dyn Site>,
+    /// The node's settings.
+    pub settings: Arc<Settings>,
+    /// Where permits come from.
+    pub governor: Governor,
+    /// Where tasks come from and results go.
+    pub store: Addr<Store>,
+    /// The job's counters.
+    pub metrics: Metrics,
+    /// Holds back new leases while those who read the records are behind.
+    pub credit: Credit,
+    /// The logger of the site.
+    pub log: Logger,
+}
+
+/// Whether new work may be taken: the consumers of an application's record stream bound the crawl.
+pub type Credit = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The assignment with what only its thread may touch.
+pub(super) struct Context {
+    pub(super) assignment: Assignment,
+    pub(super) client: Client,
+    pub(super) robots: RobotsCache,
+    pub(super) known: RefCell<Known>,
+    /// Turns true when no new permit may be asked for.
+    pub(super) stopping: watch::Receiver<bool>,
+    lanes: RefCell<std::collections::HashMap<(Name, Name), Arc<LaneKey>>>,
+    /// Refusals of the site since the last answer that was none.
+    pub(super) trouble: Cell<Option<Trouble>>,
+    /// Why the last request that has to wait has to.
+    pub(super) waits_for: RefCell<String>,
+}
+
+/// Since when a site has given nothing but refusals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trouble {
+    pub(super) since: tokio::time::Instant,
+}
+
+/// Lanes remembered by a PlatformActor before it starts afresh: a bound for crawls of many hosts.
+const MOST_LANES: usize = 10_000;
+
+impl Context {
+    pub(super) fn new(
+        assignment: Assignment,
+        client: Client,
+        known_places: usize,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            robots: RobotsCache::new(),
+            known: RefCell::new(Known::new(known_places)),
+            lanes: RefCell::default(),
+            trouble: Cell::new(None),
+            waits_for: RefCell::default(),
+            assignment,
+            client,
+            stopping,
+        }
+    }
+
+    /// The governor's key of `endpoint` in the queue `lane`.
+    pub(super) fn lane(&self, endpoint: &Name, lane: &Name) -> Arc<LaneKey> {
+        let mut lanes = self.lanes.borrow_mut();
+        if let Some(known) = lanes.get(&(endpoint.clone(), lane.clone())) {
+            return known.clone();
+        }
+        if lanes.len() >= MOST_LANES {
+            lanes.clear();
+        }
+        let site = &self.assignment.site;
+        let key = Arc::new(LaneKey {
+            site: site.name().clone(),
+            host: site.lanes_by_host().then(|| lane.clone()),
+            endpoint: endpoint.clone(),
+        });
+        lanes.insert((endpoint.clone(), lane.clone()), key.clone());
+        key
+    }
+
+    /// Longest wait for a time that is worth keeping a lease for.
+    pub(super) fn patience(&self) -> Duration {
+        self.scaled(Duration::from_secs(2))
+    }
+
+    /// Remember why a request of `endpoint` has to wait, for people.
+    pub(super) fn waits(&self, endpoint: &Name, why: WaitReason) {
+        let text = match why {
+            WaitReason::Quota => format!("the quota of {endpoint} is used up"),
+            WaitReason::NotBefore => format!("the server named a time for {endpoint}"),
+            WaitReason::Backoff | WaitReason::Probe => {
+                format!("{endpoint} backs off after refusals")
+            }
+            WaitReason::Paused => format!("{endpoint} is paused"),
+            WaitReason::Cap | WaitReason::Rate => format!("{endpoint} waits for its turn"),
+        };
+        self.waits_for.replace(text);
+    }
+
+    /// A duration under the test-only scale.
+    pub(super) fn scaled(&self, time: Duration) -> Duration {
+        time.mul_f64(self.assignment.settings.test_time_scale)
+    }
+}

@@ -1,0 +1,14 @@
+//! PlatformActors: one per site of a job. They lease tasks, make the exchanges and hand in what they found.
+
+mod actor;
+mod context;
+mod known;
+mod messages;
+mod permit;
+pub mod retry;
+mod robots;
+mod worker;
+
+pub use actor::PlatformActor;
+pub use context::{Assignment, Credit};
+pub use messages::{Crash, Dismiss, PlatformGone, SiteEnd, SiteEnded, Stop};

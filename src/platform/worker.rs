@@ -1,0 +1,349 @@
+//! The life of one leased task: render, ask robots.txt, take a permit, exchange, classify, read.
+
+use std::collections::HashSet;
+
+use slog::{debug, info, warn};
+use tokio::time::Instant;
+use url::Url;
+
+use super::context::{Context, Trouble};
+use super::permit::{self, NoPermit};
+use super::{retry, robots};
+use crate::exchange;
+use crate::governor::hints::hints;
+use crate::governor::{Hints, Pause, Target};
+use crate::model::{
+    Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
+    StopReason, Task, TaskEnd, TaskKey, UnixMillis,
+};
+use crate::site::urls::authority;
+use crate::site::{self, Reader, Redirect};
+use crate::store::{Claim, Hold};
+
+/// Work on a task until its lease ends.
+pub(super) async fn work(context: &Context, task: Task) -> Completion {
+    let ended = match context.assignment.site.request(&task) {
+        Ok(request) => ask(context, &task, request).await,
+        Err(error) => Ended::of(TaskEnd::Failed {
+            outcome: Outcome::Malformed,
+            reason: error.to_string(),
+        }),
+    };
+    if task.depth == 0 {
+        tell_empty_start(context, &task, &ended);
+    }
+    ended.completion(task)
+}
+
+/// A start that brings nothing explains an empty run.
+fn tell_empty_start(context: &Context, task: &Task, ended: &Ended) {
+    let why = match &ended.end {
+        TaskEnd::Dropped { reason } => reason.clone(),
+        TaskEnd::Done { outcome } if !outcome.is_success() => outcome.to_string(),
+        TaskEnd::Done { .. } if ended.records.is_empty() && ended.follow.is_empty() => {
+            "the answer holds no record and no link".to_owned()
+        }
+        _ => return,
+    };
+    let what = serde_json::to_string(&task.params).unwrap_or_default();
+    warn!(context.assignment.log, "a start brings nothing"; "endpoint" => &*task.endpoint,
+        "what" => what, "why" => why);
+}
+
+/// A task whose worker panicked: the attempt counts, the task is asked again within its budget.
+pub(super) fn panicked(context: &Context, task: Task, what: &str) -> Completion {
+    let reason = format!("the code of site {} panicked: {what}", task.site);
+    lost(context, &task, Outcome::Malformed, reason).completion(task)
+}
+
+/// What a lease came to.
+struct Ended {
+    end: TaskEnd,
+    records: Vec<Record>,
+    follow: Vec<NewTask>,
+    list: Option<ListState>,
+}
+
+impl Ended {
+    fn of(end: TaskEnd) -> Self {
+        Self {
+            end,
+            records: Vec::new(),
+            follow: Vec::new(),
+            list: None,
+        }
+    }
+
+    fn completion(mut self, task: Task) -> Completion {
+        // A list whose page failed for good has ended, and says why.
+        if self.list.is_none() && matches!(self.end, TaskEnd::Failed { .. }) {
+            self.list = task.list.map(|list| ListState {
+                stop: Some(StopReason::Error),
+                ..list
+            });
+        }
+        Completion {
+            task: task.id,
+            lease: task.lease,
+            end: self.end,
+            records: self.records,
+            follow: self.follow,
+            list: self.list,
+        }
+    }
+}
+
+/// An attempt without a result.
+fn lost(context: &Context, task: &Task, outcome: Outcome, reason: String) -> Ended {
+    let settings = &context.assignment.settings.retry;
+    let scaled = crate::settings::RetrySettings {
+        base: context.scaled(settings.base),
+        max: context.scaled(settings.max),
+        ..*settings
+    };
+    Ended::of(retry::after(
+        outcome,
+        reason,
+        task.attempts,
+        &scaled,
+        UnixMillis::now(),
+        fastrand::f64(),
+    ))
+}
+
+/// A task handed back unasked, and its lane held so that nobody asks in vain meanwhile.
+fn unused(context: &Context, lane: &Name, refused: &NoPermit) -> Ended {
+    let due = match refused {
+        NoPermit::Stopping => None,
+        NoPermit::Later(wait) => {
+            let until = UnixMillis::now().after(*wait);
+            context.assignment.store.do_send(Hold {
+                site: context.assignment.site.name().clone(),
+                lane: lane.clone(),
+                until,
+            });
+            Some(until)
+        }
+    };
+    Ended::of(TaskEnd::Unused { due })
+}
+
+async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
+    let assignment = &context.assignment;
+    // A task that was redirected to another host before a kill waits in the queue of the first.
+    let mut lane = match assignment.site.lanes_by_host() {
+        true => Name::from(authority(&request.url)),
+        false => task.lane.clone(),
+    };
+    let mut visited = HashSet::new();
+    let mut hops = 0;
+    loop {
+        if assignment.site.robots() == RobotsPolicy::Obey {
+            match robots::verdict(context, &request.url, &lane).await {
+                robots::Verdict::Allowed => {}
+                robots::Verdict::Denied => {
+                    return Ended::of(TaskEnd::Dropped {
+                        reason: format!("robots.txt disallows {}", shown(&request.url)),
+                    });
+                }
+                robots::Verdict::Unreachable(why) => {
+                    return lost(
+                        context,
+                        task,
+                        Outcome::Network,
+                        format!("robots.txt: {why}"),
+                    );
+                }
+                robots::Verdict::NoPermit(refused) => return unused(context, &lane, &refused),
+            }
+        }
+        let priority = u8::try_from(task.priority.clamp(0, 255)).unwrap_or(u8::MAX);
+        let granted = match permit::acquire(context, &task.endpoint, &lane, priority).await {
+            Ok(granted) => granted,
+            Err(refused) => return unused(context, &lane, &refused),
+        };
+        let exchanged = context.client.exchange(granted.permit, &request).await;
+        let again = task.attempts > 0;
+        let answer = match exchanged.result {
+            Ok(answer) => answer,
+            Err(error) => {
+                let outcome = error.outcome();
+                granted
+                    .meter
+                    .count(context, &task.endpoint, outcome, None, again);
+                exchanged.receipt.report(outcome, Hints::default(), None);
+                info!(assignment.log, "no answer"; "url" => shown(&request.url), "error" => %error,
+                    "attempt" => task.attempts + 1);
+                return lost(context, task, outcome, error.to_string());
+            }
+        };
+        let said = hints(&answer.headers, UnixMillis::now());
+        let redirect = answer
+            .location()
+            .map(|location| follow(context, task, &answer, location));
+        let outcome = match &redirect {
+            Some(Hop::Answer(outcome)) => *outcome,
+            Some(_) => Outcome::Ok,
+            None => assignment.site.classify(task, &answer),
+        };
+        granted
+            .meter
+            .count(context, &task.endpoint, outcome, Some(&answer), again);
+        exchanged
+            .receipt
+            .report(outcome, said, Some(answer.total_time));
+        match redirect {
+            None | Some(Hop::Answer(_)) => return answered(context, task, &answer, outcome),
+            Some(Hop::Refuse(reason)) => return Ended::of(TaskEnd::Dropped { reason }),
+            Some(Hop::Follow {
+                url,
+                claim,
+                lane: to,
+            }) => {
+                hops += 1;
+                visited.insert(request.url.clone());
+                if visited.contains(&url) {
+                    return Ended::of(TaskEnd::Dropped {
+                        reason: format!("redirects in a circle, by {}", shown(&url)),
+                    });
+                }
+                if hops > assignment.settings.exchange.max_redirects {
+                    return Ended::of(TaskEnd::Failed {
+                        outcome: Outcome::Malformed,
+                        reason: format!("more than {} redirects", hops - 1),
+                    });
+                }
+                if let Some(target) = claim {
+                    match claimed(context, task, target).await {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            return Ended::of(TaskEnd::Dropped {
+                                reason: format!("redirects to {}, which is known", shown(&url)),
+                            });
+                        }
+                        // The store is gone: the actor hears it too. The lease stays as it is.
+                        Err(_) => return Ended::of(TaskEnd::Unused { due: None }),
+                    }
+                }
+                request = exchange::follow(&request, answer.status, url);
+                lane = to;
+            }
+        }
+    }
+}
+
+/// What becomes of a redirect.
+enum Hop {
+    Follow {
+        url: Url,
+        claim: Option<site::Target>,
+        lane: Name,
+    },
+    Answer(Outcome),
+    Refuse(String),
+}
+
+fn follow(context: &Context, task: &Task, answer: &Answer, location: &str) -> Hop {
+    match exchange::resolve(&answer.url, location) {
+        Err(error) => Hop::Refuse(error.to_string()),
+        Ok(target) => match context.assignment.site.redirect(task, &target) {
+            Redirect::Follow { url, claim, lane } => Hop::Follow { url, claim, lane },
+            Redirect::Answer(outcome) => Hop::Answer(outcome),
+            Redirect::Refuse(reason) => Hop::Refuse(reason),
+        },
+    }
+}
+
+async fn claimed(context: &Context, task: &Task, target: site::Target) -> Result<bool, ()> {
+    let claim = Claim {
+        task: task.id,
+        lease: task.lease,
+        key: target.key,
+        params: target.params,
+    };
+    match context.assignment.store.send(claim).await {
+        Ok(Ok(new)) => Ok(new),
+        Ok(Err(_)) | Err(_) => Err(()),
+    }
+}
+
+/// What an answer of a class comes to.
+fn answered(context: &Context, task: &Task, answer: &Answer, outcome: Outcome) -> Ended {
+    let assignment = &context.assignment;
+    match outcome {
+        Outcome::Limited | Outcome::Blocked => {
+            context.waits_for.replace(format!(
+                "{} answered {}: {outcome}",
+                shown(&answer.url),
+                answer.status
+            ));
+            if context.trouble.get().is_none() {
+                context.trouble.set(Some(Trouble {
+                    since: Instant::now(),
+                }));
+            }
+        }
+        Outcome::Captcha | Outcome::Login => {
+            // Nothing more is granted for an identity in trouble; a person must act.
+            let site = assignment.site.name().clone();
+            let governor = assignment.governor.clone();
+            governor.tell(Pause {
+                target: Target::Site(site),
+                length: None,
+            });
+        }
+        _ => context.trouble.set(None),
+    }
+    if !matches!(outcome, Outcome::Ok | Outcome::Empty) {
+        let reason = format!(
+            "{} answered {}: {outcome}",
+            shown(&answer.url),
+            answer.status
+        );
+        if outcome != Outcome::Gone {
+            info!(assignment.log, "not served"; "url" => shown(&answer.url),
+                "status" => answer.status, "class" => %outcome, "attempt" => task.attempts + 1);
+        }
+        return lost(context, task, outcome, reason);
+    }
+    let known = |key: &TaskKey, depth: u32| context.known.borrow().contains(key, depth);
+    let reader = Reader {
+        job: &assignment.job,
+        known: &known,
+    };
+    match assignment.site.read(task, answer, &reader) {
+        Err(error) => {
+            let reason = format!("{}: {error}", shown(&answer.url));
+            info!(assignment.log, "unreadable"; "url" => shown(&answer.url), "error" => %error);
+            lost(context, task, Outcome::Malformed, reason)
+        }
+        Ok(reading) => {
+            debug!(assignment.log, "read"; "url" => shown(&answer.url), "status" => answer.status,
+                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len());
+            let goes_on = reading
+                .list
+                .as_ref()
+                .is_some_and(|list| list.stop.is_none());
+            Ended {
+                end: if goes_on {
+                    TaskEnd::Continue
+                } else {
+                    TaskEnd::Done { outcome }
+                },
+                records: reading.records,
+                follow: reading.follow,
+                list: reading.list,
+            }
+        }
+    }
+}
+
+/// A URL as it may be shown: without its query, which may carry tokens.
+fn shown(url: &Url) -> String {
+    let mut text = url.origin().ascii_serialization();
+    text.push_str(url.path());
+    if url.query().is_some() {
+        text.push_str("?…");
+    }
+    text
+}
