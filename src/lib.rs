@@ -1,9 +1,10 @@
 //! An actor-based crawl engine that keeps every site's limits and loses nothing.
 //!
-//! Three ways to use it, all of them first class: embedded in an actix application through `Engine`, as the
-//! `crawler-node` binary, and through layered configuration files (`Settings`). An application may also use
-//! the `governor` alone, in front of its own requests.
+//! Three ways to use it, all of them first class: embedded in an actix application through [`Engine`], as the
+//! `crawler-node` binary, and through layered configuration files ([`Settings`]). An application may also use
+//! the [`governor`] alone, in front of its own requests.
 
+pub mod cli;
 pub mod engine;
 pub mod exchange;
 pub mod governor;
