@@ -3,8 +3,7 @@
 //! The server is a thread that answers 8 KiB on kept connections; only the client's thread is measured, by the
 //! kernel's own count (`/proc/thread-self/schedstat`, so on Linux only). Rounds alternate.
 
-// A bench prints its figures.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, reason = "a program that prints figures")]
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -505,26 +505,32 @@ fn a_progress_clears_the_kills<F: Fixture>() {
     }
 }
 
+/// Whether the holder of a lease may go on at task `n`.
+fn claim(store: &mut impl Frontier, holder: &Task, n: u64) -> bool {
+    let target = task(n, "a", 0);
+    let claim = Claim {
+        task: holder.id,
+        lease: holder.lease,
+        key: target.key,
+        params: target.params,
+    };
+    store.claim(at(0), claim).unwrap()
+}
+
 fn redirect_targets_are_claimed_once<F: Fixture>() {
     let fixture = F::new();
     let mut store = fixture.open(at(0));
     push(&mut store, 0, vec![task(1, "a", 0), task(2, "a", 0)]);
     let leased = exchange(&mut store, 0, vec![], 2);
-    let claim = |store: &mut F::Store, index: usize, n: u64| {
-        let claim = Claim {
-            task: leased.tasks[index].id,
-            lease: leased.tasks[index].lease,
-            key: task(n, "a", 0).key,
-            params: task(n, "a", 0).params,
-        };
-        store.claim(at(0), claim).unwrap()
-    };
-    assert!(claim(&mut store, 0, 7));
-    assert!(claim(&mut store, 0, 7), "its own already");
-    assert!(claim(&mut store, 0, 1), "its own from the start");
-    assert!(!claim(&mut store, 1, 7));
-    assert!(!claim(&mut store, 1, 1));
-    assert!(claim(&mut store, 0, 9));
+    assert!(claim(&mut store, &leased.tasks[0], 7));
+    assert!(claim(&mut store, &leased.tasks[0], 7), "its own already");
+    assert!(
+        claim(&mut store, &leased.tasks[0], 1),
+        "its own from the start"
+    );
+    assert!(!claim(&mut store, &leased.tasks[1], 7));
+    assert!(!claim(&mut store, &leased.tasks[1], 1));
+    assert!(claim(&mut store, &leased.tasks[0], 9));
     store.commit(at(0)).unwrap();
     drop(store);
     let mut store = fixture.open(at(0));
@@ -534,18 +540,9 @@ fn redirect_targets_are_claimed_once<F: Fixture>() {
         task(9, "a", 0).params,
         "it goes on from the last hop"
     );
-    let claim = |store: &mut F::Store, index: usize, n: u64| {
-        let claim = Claim {
-            task: leased.tasks[index].id,
-            lease: leased.tasks[index].lease,
-            key: task(n, "a", 0).key,
-            params: task(n, "a", 0).params,
-        };
-        store.claim(at(0), claim).unwrap()
-    };
     assert_eq!(push(&mut store, 0, vec![task(7, "a", 0)]), (0, 1));
     exchange(&mut store, 0, vec![done(&leased.tasks[0])], 0);
-    assert!(!claim(&mut store, 0, 8), "the lease is over");
+    assert!(!claim(&mut store, &leased.tasks[0], 8), "the lease is over");
     store.commit(at(0)).unwrap();
     assert_eq!(push(&mut store, 0, vec![task(8, "a", 0)]), (1, 0));
 }
