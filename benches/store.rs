@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crawler_node::model::{
     Completion, Mode, Name, NewTask, Outcome, Record, TaskEnd, TaskKey, UnixMillis,
 };
-use crawler_node::store::{Exchange, Frontier, JobStore, OpenOptions, Push, Runs};
+use crawler_node::store::{Exchange, Frontier, JobStore, LaneRoom, OpenOptions, Push, Runs};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
 
@@ -96,6 +96,7 @@ fn crawl(dir: &Path, pages: u64, batch: usize, known: u64) -> (Duration, Option<
             owner: 1,
             completions: std::mem::take(&mut completions),
             lease: batch,
+            room: LaneRoom::default(),
         };
         let (start, start_cpu) = (Instant::now(), cpu());
         let leased = store.exchange(now, exchange).expect("an exchange");

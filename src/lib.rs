@@ -4,6 +4,7 @@
 //! `crawler-node` binary, and through layered configuration files ([`Settings`]). An application may also use
 //! the [`governor`] alone, in front of its own requests.
 
+pub mod calibrate;
 pub mod cli;
 pub mod engine;
 pub mod exchange;

@@ -1,6 +1,7 @@
 //! The command line: one file per command. It translates between people and the engine, and decides nothing.
 
 mod args;
+mod calibrate;
 mod config;
 mod crawl;
 mod demo;
@@ -9,6 +10,7 @@ mod load;
 mod plan;
 mod report;
 mod signals;
+mod simulate;
 mod sites;
 mod table;
 mod view;
@@ -28,6 +30,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(&cli.common, &args),
         Command::Crawl(args) => crawl::run(&cli.common, &args),
+        Command::Calibrate(args) => calibrate::run(&cli.common, &args),
         Command::Config(args) => load::settings(&cli.common, &[]).and_then(|loaded| {
             let mut out = std::io::stdout().lock();
             failure::printed(if args.json {
@@ -41,6 +44,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Plan(args) => plan::explain(args.rps, args.latency)
             .map_err(|error| Failure::usage(error.to_string()))
             .and_then(|text| failure::printed(writeln!(std::io::stdout().lock(), "{text}"))),
+        Command::Simulate(args) => simulate::run(&cli.common, &args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -114,6 +114,17 @@ pub(super) fn text(report: &Report) -> String {
     }
     out.push_str(&format!("{tasks}\n"));
     for (name, site) in &report.sites {
+        for (endpoint, counts) in &site.endpoints {
+            let lane = &counts.governor;
+            if let Some(rate) = lane.learned_rate_per_second {
+                let cap = lane.learned_cap;
+                let cap = cap.map_or(String::new(), |cap| format!(", {cap} at once"));
+                out.push_str(&format!(
+                    "{name}: {endpoint} takes about {rate:.1}/s{cap} (learned from {} events)\n",
+                    lane.learning_events
+                ));
+            }
+        }
         if let Some(reason) = &site.reason {
             out.push_str(&format!("{name}: {reason}\n"));
         }

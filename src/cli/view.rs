@@ -70,6 +70,14 @@ impl View {
         }
     }
 
+    /// A line of text that changes, below the log. `None` in a pipe.
+    pub(super) fn line(&self) -> Option<ProgressBar> {
+        let bars = self.bars.as_ref()?;
+        let style = ProgressStyle::with_template("{wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Some(bars.add(ProgressBar::new(0).with_style(style)))
+    }
+
     /// Take the bars away.
     pub(super) fn end(&self) {
         if let Some(bars) = &self.bars {

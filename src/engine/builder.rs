@@ -84,7 +84,7 @@ impl EngineBuilder {
             .collect::<Result<Vec<_>, _>>()
             .map_err(EngineError::thread)?;
         let governor_arbiter = Arbiter::try_new().map_err(EngineError::thread)?;
-        let registry = Registry::new();
+        let registry = Registry::with_log(child(&self.log, "governor"));
         let governor = Governor::starting(registry.clone());
         let start_governor = start_governor(&settings, &governor, registry, &governor_arbiter);
         let supervisor = Supervisor::new(

@@ -61,6 +61,9 @@ pub enum EngineError {
     /// The rules of the crawl are wrong.
     #[error("{0}")]
     Definition(DefinitionErrors),
+    /// A calibration that cannot be made; the text says what is wrong and what is allowed.
+    #[error("{0}")]
+    Calibration(String),
     /// The engine has been stopped.
     #[error("the engine has been stopped")]
     Stopped,
@@ -81,6 +84,7 @@ impl EngineError {
             | Self::NoInput(_)
             | Self::Definition(_)
             | Self::Open(_)
+            | Self::Calibration(_)
             | Self::State { .. } => true,
             Self::Store(_) | Self::NoSystem | Self::Thread(_) | Self::Stopped => false,
         }

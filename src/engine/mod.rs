@@ -15,6 +15,7 @@
 //! ```
 
 mod builder;
+pub mod calibrate;
 mod error;
 mod job;
 mod records;
@@ -32,7 +33,7 @@ pub use error::EngineError;
 pub use job::JobHandle;
 pub use records::RecordStream;
 
-use crate::governor::{Governor, Retune, Target};
+use crate::governor::{Governor, KeepLearned, Retune, Target};
 use crate::model::{Job, Mode, Name, UnixMillis};
 use crate::observe::Metrics;
 use crate::settings::{LimitSettings, Settings};
@@ -268,33 +269,39 @@ impl Engine {
             })
     }
 
-    /// Tell the governor a site's limits: the settings over the definition over the settings' defaults.
+    /// Tell the governor a site's limits.
     async fn tell_limits(&self, site: &dyn Site) {
-        let (settings, governor) = (&self.inner.settings, &self.inner.governor);
+        for retune in self.limits_of(site) {
+            self.inner.governor.retune(retune).await;
+        }
+    }
+
+    /// A site's limits: the settings over the definition over the settings' defaults.
+    fn limits_of(&self, site: &dyn Site) -> Vec<Retune> {
+        let settings = &self.inner.settings;
         let name = site.name();
         let own = settings.sites.get(&**name);
         let defined = site.limits();
         let over = |set: Option<&LimitSettings>, defined: &LimitSettings| {
             set.map_or_else(|| defined.clone(), |set| set.over(defined))
         };
-        let whole = Retune {
+        let mut all = vec![Retune {
             target: Target::Site(name.clone()),
             limits: over(own.map(|own| &own.limits), &defined.site).over(&settings.limits),
-        };
-        governor.retune(whole).await;
+        }];
         let endpoints = defined
             .endpoints
             .keys()
             .chain(own.into_iter().flat_map(|own| own.endpoints.keys()));
-        for endpoint in endpoints {
+        all.extend(endpoints.map(|endpoint| {
             let empty = LimitSettings::default();
             let base = defined.endpoints.get(endpoint).unwrap_or(&empty);
-            let one = Retune {
+            Retune {
                 target: Target::Endpoint(name.clone(), Name::from(endpoint.as_str())),
                 limits: over(own.and_then(|own| own.endpoints.get(endpoint)), base),
-            };
-            governor.retune(one).await;
-        }
+            }
+        }));
+        all
     }
 
     /// The jobs submitted so far.
@@ -327,6 +334,8 @@ impl Engine {
                 reports.push(report);
             }
         }
+        // What was learned of limits is the start of the next run.
+        self.inner.governor.ask(KeepLearned).await;
         self.inner.stop_threads();
         reports
     }

@@ -26,7 +26,7 @@ use super::head::{Framing, Head};
 use super::notes::{Notes, Slot};
 use crate::governor::Hints;
 use crate::governor::hints::hints;
-use crate::model::{Answer, Method, Outcome, Request, UnixMillis};
+use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
 use crate::settings::ExchangeSettings;
 
 /// Idle connections that are kept; above it all are closed. awc itself never closes an idle connection.
@@ -37,6 +37,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Even a busy connection is replaced after this, so that a change in DNS is followed.
 const LIFETIME: Duration = Duration::from_secs(600);
+
+/// A body up to this size, as received, is judged before its permit is given back: refusals are small, and to look
+/// through so little costs microseconds. A larger one is judged by its status until it has been decoded.
+const JUDGED_BODY: usize = 32 * 1024;
 
 /// Decoding yields to other tasks of the arbiter after this many steps (1 MiB).
 const STEPS_AT_ONCE: usize = 1024 * 1024 / STEP;
@@ -112,6 +116,7 @@ pub struct Client {
 }
 
 /// Plain and TLS apart: awc's pool tells connections by authority only.
+#[derive(Clone)]
 struct Pools {
     plain: awc::Client,
     tls: awc::Client,
@@ -169,39 +174,58 @@ impl Client {
         self.pools.replace(pools);
     }
 
-    /// Makes one exchange. The permit is given back the moment the body has been read or the exchange has
-    /// failed, before anything is decoded. Dropping the future closes the connection.
+    /// Makes one exchange, judged by its status alone. The permit is given back the moment the body has been read or
+    /// the exchange has failed, before anything is decoded. Dropping the future closes the connection.
     pub async fn exchange<P: ExchangePermit>(
         &self,
         permit: P,
         request: &Request,
     ) -> Exchanged<P::Receipt> {
+        self.exchange_judged(permit, request, false, |answer| {
+            refusal_of_status(answer.status, &answer.headers)
+        })
+        .await
+    }
+
+    /// As [`exchange`](Self::exchange), but an answer with a small body is shown to `judge` while the permit is held.
+    /// What it says is a refusal is told before the slot is free, so that nobody slips out in between.
+    ///
+    /// `fresh`: on a new connection, which is not kept; for what a kept one has failed.
+    pub async fn exchange_judged<P: ExchangePermit>(
+        &self,
+        permit: P,
+        request: &Request,
+        fresh: bool,
+        judge: impl FnOnce(&Answer) -> Option<(Outcome, Hints)>,
+    ) -> Exchanged<P::Receipt> {
         let notes = Rc::new(Notes::default());
         let received = {
             let _busy = Busy::new(&self.busy);
-            self.fetch(permit.deadline(), request, &notes).await
+            self.fetch(permit.deadline(), request, fresh, &notes).await
         };
-        if let Ok(received) = &received
-            && received.head.status >= 400
-        {
-            let said = hints(&received.head.headers, UnixMillis::now());
-            let outcome = Outcome::of_status(received.head.status, said.retry_after.is_some());
-            if matches!(outcome, Outcome::Limited | Outcome::Blocked) {
-                permit.refused(outcome, said);
-            }
+        let opened = received.and_then(|received| self.open(received, &request.url));
+        let refusal = match &opened {
+            Ok(Opened::Small(answer)) => judge(answer),
+            Ok(Opened::Large(answer, _)) => refusal_of_status(answer.status, &answer.headers),
+            Err(_) => None,
+        };
+        if let Some((outcome, said)) = refusal {
+            permit.refused(outcome, said);
         }
         let receipt = permit.release(notes.dialled.get() || notes.sent.get().is_some());
-        let result = match received {
-            Ok(received) => self.decode(received).await,
+        let result = match opened {
+            Ok(Opened::Small(answer)) => Ok(answer),
+            Ok(Opened::Large(answer, step)) => decode_rest(step)
+                .await
+                .map(|body| Answer { body, ..answer }),
             Err(fault) => Err(fault),
         };
-        let result = result.map_err(|fault| FetchError {
-            host: host_of(&request.url),
-            method: request.method,
-            fault,
-        });
         Exchanged {
-            result: result.map(|received| received.into_answer(request.url.clone())),
+            result: result.map_err(|fault| FetchError {
+                host: host_of(&request.url),
+                method: request.method,
+                fault,
+            }),
             receipt,
         }
     }
@@ -212,6 +236,7 @@ impl Client {
         &self,
         deadline: Instant,
         request: &Request,
+        fresh: bool,
         notes: &Rc<Notes>,
     ) -> Result<Received, Fault> {
         let start = Instant::now();
@@ -219,7 +244,7 @@ impl Client {
         if end <= start {
             return Err(Fault::TotalTimeout);
         }
-        let builder = self.build(request)?;
+        let builder = self.build(request, fresh)?;
         let mut sending = pin!(
             if request.body.is_empty() && request.method == Method::Get {
                 builder.send_body(awc::body::None::new())
@@ -268,7 +293,7 @@ impl Client {
         })
     }
 
-    fn build(&self, request: &Request) -> Result<awc::ClientRequest, Fault> {
+    fn build(&self, request: &Request, fresh: bool) -> Result<awc::ClientRequest, Fault> {
         let uri = uri_of(&request.url)?;
         if self.open.get().saturating_sub(self.busy.get()) > MAX_IDLE {
             self.close_idle();
@@ -279,7 +304,11 @@ impl Client {
         };
         let host = HeaderValue::from_str(&host_of(&request.url))
             .map_err(|_| Fault::InvalidUrl("its host cannot be sent".to_owned()))?;
-        let pools = self.pools.borrow();
+        let pools = match fresh {
+            // The request keeps of them what it needs; nothing stays to be used again.
+            true => Pools::new(&self.settings, &self.slot, &self.tls, &self.open),
+            false => self.pools.borrow().clone(),
+        };
         let client = match request.url.scheme() {
             "https" => &pools.tls,
             _ => &pools.plain,
@@ -316,26 +345,62 @@ impl Client {
         Ok(builder)
     }
 
-    async fn decode(&self, mut received: Received) -> Result<Received, Fault> {
+    /// Begins to decode, and ends it too where the body is small.
+    fn open(&self, received: Received, url: &Url) -> Result<Opened, Fault> {
+        let small = received.body.len() <= JUDGED_BODY;
         let codings: Vec<_> = received.head.headers.all("content-encoding").collect();
-        if codings.is_empty() {
-            return Ok(received);
-        }
-        let body = std::mem::take(&mut received.body);
-        let mut step = decode::begin(body, &codings, self.settings.max_body_bytes)?;
-        let mut steps = 0;
-        received.body = loop {
-            match step {
-                Step::Done(body) => break body,
-                Step::More(decoding) => step = decoding.step()?,
-            }
-            steps += 1;
-            if steps % STEPS_AT_ONCE == 0 {
-                tokio::task::yield_now().await;
-            }
+        let mut step = match codings.is_empty() {
+            true => Step::Done(received.body.clone()),
+            false => decode::begin(
+                received.body.clone(),
+                &codings,
+                self.settings.max_body_bytes,
+            )?,
         };
-        Ok(received)
+        if small && let Step::More(decoding) = step {
+            step = decoding.step()?;
+        }
+        let mut answer = received.into_answer(url.clone());
+        Ok(match step {
+            Step::Done(body) if small => {
+                answer.body = body;
+                Opened::Small(answer)
+            }
+            step => Opened::Large(answer, step),
+        })
     }
+}
+
+/// An answer of which perhaps the body is still to be decoded.
+enum Opened {
+    /// It is whole, and small enough to be judged under the permit.
+    Small(Answer),
+    /// The rest of its body is still to come.
+    Large(Answer, Step),
+}
+
+async fn decode_rest(mut step: Step) -> Result<Bytes, Fault> {
+    let mut steps = 0;
+    loop {
+        match step {
+            Step::Done(body) => return Ok(body),
+            Step::More(decoding) => step = decoding.step()?,
+        }
+        steps += 1;
+        if steps % STEPS_AT_ONCE == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// What a status alone says of a refusal.
+fn refusal_of_status(status: u16, headers: &Headers) -> Option<(Outcome, Hints)> {
+    if status < 400 {
+        return None;
+    }
+    let said = hints(headers, UnixMillis::now());
+    let outcome = Outcome::of_status(status, said.retry_after.is_some());
+    matches!(outcome, Outcome::Limited | Outcome::Blocked).then_some((outcome, said))
 }
 
 impl Pools {

@@ -1,21 +1,29 @@
 //! The actor around the ledger: a clock, one timer, and the parked answers.
 
+mod batch;
 mod handlers;
+mod learned;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, Addr, ArbiterHandle, AsyncContext, Context, Message, Recipient, SpawnHandle};
+use slog::{Drain, Level, debug};
 
-use super::ledger::{Action, Ledger, LedgerConfig, Msg};
-use super::messages::{Acquire, Cancel, Refused, Target, Ticket};
+use self::batch::Batch;
+pub use self::learned::KeepLearned;
+use self::learned::Memory;
+use super::counter::Counter;
+use super::ledger::{Action, LaneId, Ledger, LedgerConfig, Msg};
+use super::messages::{Acquire, Cancel, PermitId, Refused, Target, Ticket};
 use super::permit::Permit;
 use super::quota_store::{PastUse, QuotaStore};
 use super::registry::Registry;
-use super::store_thread::{Job, StoreAnswer, StoreLink};
+use super::store_thread::{Job, StoreLink};
 use crate::model::{Timestamp, UnixMillis};
 use crate::settings::LimitSettings;
 
@@ -25,6 +33,11 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 const STAMP_MARGIN: Duration = Duration::from_millis(100);
 /// Longest single timer; a later wake-up takes several.
 const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
+
+/// There is something on the desk of a counter.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Work(pub(crate) Arc<Counter>);
 
 type Answer = Result<Permit, Refused>;
 type Parked = Rc<RefCell<HashMap<Ticket, OneshotSender<Answer>>>>;
@@ -67,23 +80,31 @@ pub struct Stop;
 pub struct RateGovernor {
     ledger: Ledger,
     registry: Registry,
+    tenure: u64,
+    batch: Batch,
     parked: Parked,
     /// The request that is being handled: its sender is not parked yet.
     asking: Option<Ticket>,
     answer: Option<Answer>,
     store: StoreLink,
     store_error: Option<String>,
+    memory: Memory,
     wake: Option<(Timestamp, SpawnHandle)>,
     actions: Vec<Action>,
     _death: DeathNotice,
 }
 
 /// Dropped with the actor, also while a panic unwinds.
-struct DeathNotice(Option<Recipient<GovernorGone>>);
+struct DeathNotice {
+    registry: Registry,
+    tenure: u64,
+    recipient: Option<Recipient<GovernorGone>>,
+}
 
 impl Drop for DeathNotice {
     fn drop(&mut self) {
-        if let Some(recipient) = &self.0 {
+        self.registry.leave(self.tenure);
+        if let Some(recipient) = &self.recipient {
             recipient.do_send(GovernorGone {
                 panicked: std::thread::panicking(),
             });
@@ -105,70 +126,98 @@ impl RateGovernor {
         seed: u64,
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |ctx| {
-            // First the address, then the memory: a permit notes its return, then looks for the address.
-            registry.take_over(&ctx.address());
+            let tenure = registry.take_over(&ctx.address());
             let now = registry.now();
             let mut ledger = Ledger::restore(config, seed, now, &registry.carried());
             ledger.track();
             Self {
                 ledger,
+                _death: DeathNotice {
+                    registry: registry.clone(),
+                    tenure,
+                    recipient: gone,
+                },
                 registry,
+                tenure,
+                batch: Batch::new(),
                 parked: Rc::default(),
                 asking: None,
                 answer: None,
                 store: StoreLink::Idle(quota_store),
                 store_error: None,
+                memory: Memory::default(),
                 wake: None,
                 actions: Vec::new(),
-                _death: DeathNotice(gone),
             }
         })
     }
 
     fn step(&mut self, msg: Msg, ctx: &mut Context<Self>) {
         let now = self.registry.now();
+        if let Msg::Release { permit, .. } = msg {
+            log_release(&self.registry, &self.ledger, permit, now);
+        }
         self.ledger.handle(now, msg, &mut self.actions);
         // Remembered before it is handed out: a permit is never out and unknown.
         self.ledger.save(&mut self.registry.carried());
+        self.act(now, ctx);
+    }
+
+    /// Does what the ledger wants done.
+    fn act(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut actions = std::mem::take(&mut self.actions);
+        let mut store = Vec::new();
+        let mut keep = false;
         for action in actions.drain(..) {
-            self.perform(action, ctx);
+            match action {
+                Action::Grant {
+                    ticket,
+                    permit,
+                    lane,
+                    deadline,
+                } => self.grant(ticket, permit, lane, deadline),
+                Action::Refuse { ticket, why } => match ticket.desk() {
+                    Some(desk) => self.batch.decide(desk, ticket, Err(why)),
+                    None => self.reply(ticket, Err(why)),
+                },
+                Action::Load => store.push(Job::Load),
+                Action::LoadLearned => store.push(Job::LoadLearned),
+                Action::KeepLearned => keep = true,
+                Action::Store { permit, uses } => store.push(Job::Record(permit, uses)),
+            }
         }
         self.actions = actions;
+        self.batch.deliver();
+        for job in store {
+            self.ask_store(job, ctx);
+        }
+        if keep {
+            self.keep(ctx);
+        }
         self.arm(now, ctx);
     }
 
-    fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
-        match action {
-            Action::Grant {
-                ticket,
-                permit,
-                lane,
-                deadline,
-            } => {
-                let deadline = self.registry.instant(deadline);
-                let lane = self.ledger.key(lane).clone();
-                let permit = Permit::new(self.registry.clone(), permit, lane, deadline);
-                self.reply(ticket, Ok(permit));
-            }
-            Action::Refuse { ticket, why } => self.reply(ticket, Err(why)),
-            Action::Load => self.ask_store(Job::Load, ctx),
-            Action::Store { permit, uses } => self.ask_store(Job::Record(permit, uses), ctx),
+    fn grant(&mut self, ticket: Ticket, permit: PermitId, lane: LaneId, deadline: Timestamp) {
+        let log = self.registry.log();
+        if log.is_enabled(Level::Debug) {
+            debug!(log, "permit granted"; "lane" => %self.ledger.key(lane), "permit" => permit.0,
+                "in_flight" => self.ledger.in_flight());
         }
+        let deadline = self.registry.instant(deadline);
+        if let Some(desk) = ticket.desk() {
+            return self.batch.decide(desk, ticket, Ok((permit, deadline)));
+        }
+        let lane = self.ledger.key(lane).clone();
+        let permit = Permit::new(self.registry.common_counter(), permit, lane, deadline);
+        self.reply(ticket, Ok(permit));
     }
 
     fn ask_store(&mut self, job: Job, ctx: &mut Context<Self>) {
-        let permit = match &job {
-            Job::Load => None,
-            Job::Record(permit, _) => Some(*permit),
-        };
+        let failed = job.failure();
         let answer = match self.store.ask(job, || ctx.address().recipient()) {
             Ok(None) => return,
             Ok(Some(answer)) => answer,
-            Err(error) => match permit {
-                None => StoreAnswer::Loaded(Err(error)),
-                Some(permit) => StoreAnswer::Recorded(permit, Err(error)),
-            },
+            Err(error) => failed(error),
         };
         ctx.notify(answer);
     }
@@ -214,7 +263,22 @@ impl Actor for RateGovernor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        // What lay on the desks, then what became due.
+        for counter in self.registry.counters() {
+            self.work(&counter, ctx);
+        }
         self.step(Msg::Tick, ctx);
+        self.keep_now_and_then(ctx);
+    }
+}
+
+fn log_release(registry: &Registry, ledger: &Ledger, permit: PermitId, now: Timestamp) {
+    let log = registry.log();
+    if log.is_enabled(Level::Debug)
+        && let Some((lane, held)) = ledger.held(permit, now)
+    {
+        debug!(log, "permit released"; "lane" => %lane, "permit" => permit.0,
+            "held_ms" => held.as_millis(), "in_flight" => ledger.in_flight().saturating_sub(1));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is asked of the RateGovernor, and what it answers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,17 @@ pub struct LaneKey {
     pub host: Option<Name>,
     /// The endpoint.
     pub endpoint: Name,
+}
+
+impl fmt::Display for LaneKey {
+    /// `site/endpoint` or `site@host/endpoint`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.site)?;
+        if let Some(host) = &self.host {
+            write!(f, "@{host}")?;
+        }
+        write!(f, "/{}", self.endpoint)
+    }
 }
 
 /// Names one waiting request for a permit, so that it can be cancelled. Unique within a process.
@@ -110,15 +122,50 @@ pub struct Report {
     pub outcome: Outcome,
     /// What the server said of its limits.
     pub hints: Hints,
-    /// From the request sent to the last byte; of successes only it teaches something.
-    pub rtt: Option<Duration>,
 }
 
-/// What an answer's header says of limits, already turned into durations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an answer's header says of limits, already turned into bounds that count from now. A hint is a
+/// bound, never a licence to go faster than proved: it can lower a pace or a cap and delay a request, nothing else.
+///
+/// How each is to be applied:
+///
+/// | field | bounds | of which answers | how long |
+/// |---|---|---|---|
+/// | `retry_after` | not-before of the lane; a pause is no shorter | all, of old epochs too | until it has passed |
+/// | `exhausted` | not-before of the lane and of those that share its bucket | all, successes too | until it has passed |
+/// | `rate` | the pace, with a burst of 2 at most | all | `rate_for`, or until an answer tells another |
+/// | `cap` | requests in flight | all | until an answer tells another |
+///
+/// A not-before is only ever prolonged. It may be lengthened a little, so that lanes do not wake in one instant,
+/// and is never cut short: what is longer than the caller's patience is refused with its time. Zero adds nothing to
+/// the governor's own pause. None of the fields says by itself that the server refused: that is the outcome's part,
+/// so `exhausted` on a success is no failure and asks for no probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Hints {
-    /// A floor for the next request of the lane, counted from now.
+    /// A floor for the next request of the lane: `Retry-After` and its like. Saturates; zero is "no extra wait".
     pub retry_after: Option<Duration>,
+    /// Nothing is left before this has passed, whatever the status: none remaining, with its reset.
+    pub exhausted: Option<Duration>,
+    /// At most so many requests per second, the least that any policy or counter allows; from 1e-6 to 1e9. Of a
+    /// quota shared with other clients it falls with what they leave. It replaces what an earlier answer told.
+    pub rate: Option<f64>,
+    /// How long `rate` holds: until its counter starts anew. `None`: until an answer tells another.
+    pub rate_for: Option<Duration>,
+    /// At most so many requests at once; at least 1.
+    pub cap: Option<u32>,
+    /// Names the bucket that the request was counted in, where the server tells: a hash of its name, the same in
+    /// every process. Lanes of one site with the same bucket share a limit. Names of different sites do not compare.
+    pub bucket: Option<u64>,
+    /// The times and bounds are those of the whole site, not of the lane alone: the server said so.
+    pub whole_site: bool,
+}
+
+impl Hints {
+    /// The time that has to pass before the next request, for whichever reason told.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        self.retry_after.max(self.exhausted)
+    }
 }
 
 /// Take back a request for a permit. Harmless at any time: a grant already made is returned by its guard.
@@ -231,4 +278,30 @@ pub struct LaneSnapshot {
     pub not_before_ms: u64,
     /// Back-off events in a row.
     pub failures: u32,
+    /// `fixed` or `adaptive`.
+    pub mode: &'static str,
+    /// The pace of an adaptive lane now, in requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace_per_second: Option<f64>,
+    /// What an adaptive lane believes that the server takes, in requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned_rate_per_second: Option<f64>,
+    /// Requests at once that the server takes, where an adaptive lane has found that it counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned_cap: Option<u32>,
+    /// Decisions of the adaptive law so far: refusals that it acted on, one for each event.
+    pub learning_events: u64,
+    /// Endpoints of the same site that share a limit with this one, as far as was found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares_with: Vec<String>,
+    /// Requests that were not granted in the instant they asked.
+    pub deferred: u64,
+    /// Requests that were sent away: the wait was longer than their patience, or too many waited.
+    pub refused: u64,
+    /// Wait for a permit, median; in milliseconds, rounded up to a power of the root of 2.
+    pub wait_p50_ms: f64,
+    /// The same, 95 %.
+    pub wait_p95_ms: f64,
+    /// Time in flight ÷ (cap × time since the first request): 1 is a cap that is always full.
+    pub utilisation: f64,
 }

@@ -29,6 +29,17 @@ pub struct PastUse {
     pub at: UnixMillis,
 }
 
+/// What a lane has learned of its server's limit, as it is stored for the next run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedLane {
+    /// `site/endpoint` or `site@host/endpoint`.
+    pub scope: String,
+    /// When it was known last.
+    pub at: UnixMillis,
+    /// What was learned, as JSON. Its form is the governor's own; what cannot be read is learned anew.
+    pub learned: String,
+}
+
 /// What came of an attempt to store the uses of one permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
@@ -82,6 +93,23 @@ pub trait QuotaStore: Send {
         now: UnixMillis,
         permits: &[Vec<Use>],
     ) -> Result<Vec<Recorded>, QuotaStoreError>;
+
+    /// What lanes had learned when it was stored last. Called once, first. Creates nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read: the lanes then learn anew.
+    fn learned(&mut self) -> Result<Vec<LearnedLane>, QuotaStoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Store what lanes have learned, in place of what was stored of them. It need not be durable on return.
+    ///
+    /// # Errors
+    /// When it could not be stored; nothing waits for it.
+    fn keep_learned(&mut self, lanes: &[LearnedLane]) -> Result<(), QuotaStoreError> {
+        let _ = lanes;
+        Ok(())
+    }
 }
 
 #[derive(Debug)]

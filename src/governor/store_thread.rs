@@ -7,20 +7,39 @@ use std::thread;
 use actix::{Message, Recipient};
 
 use super::messages::PermitId;
-use super::quota_store::{PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
+use super::quota_store::{LearnedLane, PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
 use crate::model::UnixMillis;
 
 /// What the store is asked.
 #[derive(Debug)]
 pub(crate) enum Job {
     Load,
+    LoadLearned,
+    KeepLearned(Vec<LearnedLane>),
     Record(PermitId, Vec<Use>),
+}
+
+impl Job {
+    /// The answer to it when the store cannot be asked.
+    pub(crate) fn failure(&self) -> Box<dyn FnOnce(QuotaStoreError) -> StoreAnswer> {
+        match self {
+            Self::Load => Box::new(|error| StoreAnswer::Loaded(Err(error))),
+            Self::LoadLearned => Box::new(|error| StoreAnswer::Learned(Err(error))),
+            Self::KeepLearned(_) => Box::new(|error| StoreAnswer::Kept(Err(error))),
+            Self::Record(permit, _) => {
+                let permit = *permit;
+                Box::new(move |error| StoreAnswer::Recorded(permit, Err(error)))
+            }
+        }
+    }
 }
 
 /// What it answers.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) enum StoreAnswer {
+    Learned(Result<Vec<LearnedLane>, QuotaStoreError>),
+    Kept(Result<(), QuotaStoreError>),
     Loaded(Result<Vec<PastUse>, QuotaStoreError>),
     Recorded(PermitId, Result<Recorded, QuotaStoreError>),
 }
@@ -76,6 +95,8 @@ fn answer(store: &mut dyn QuotaStore, job: Job) -> StoreAnswer {
     let now = UnixMillis::now();
     match job {
         Job::Load => StoreAnswer::Loaded(store.load(now)),
+        Job::LoadLearned => StoreAnswer::Learned(store.learned()),
+        Job::KeepLearned(lanes) => StoreAnswer::Kept(store.keep_learned(&lanes)),
         Job::Record(permit, uses) => {
             let recorded = store.record(now, &[uses]);
             let first = recorded.and_then(|answers| {
@@ -102,7 +123,9 @@ fn run(mut store: Box<dyn QuotaStore>, jobs: &Receiver<Job>, answers: &Recipient
         let mut uses = Vec::new();
         for job in std::iter::once(first).chain(jobs.try_iter()) {
             match job {
-                Job::Load => answers.do_send(answer(store.as_mut(), Job::Load)),
+                job @ (Job::Load | Job::LoadLearned | Job::KeepLearned(_)) => {
+                    answers.do_send(answer(store.as_mut(), job));
+                }
                 Job::Record(permit, used) => {
                     permits.push(permit);
                     uses.push(used);

@@ -3,6 +3,7 @@
 //! The counters are written by the PlatformActors and read by the live view and the report.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,17 @@ use crate::model::{Name, Outcome, UnixMillis};
 /// The counters of one job. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    sites: Arc<Mutex<BTreeMap<Name, SiteMetrics>>>,
+    sites: Arc<Mutex<BTreeMap<Name, SiteMeter>>>,
+}
+
+/// The counters of one site, to be written. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct SiteMeter(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    counters: Mutex<SiteMetrics>,
+    in_flight: AtomicU32,
 }
 
 /// Counters of one site.
@@ -117,46 +128,33 @@ fn micros(time: Duration) -> u64 {
 
 /// An exchange in flight, as it is counted: until it is dropped.
 #[derive(Debug)]
-pub struct Flight {
-    metrics: Metrics,
-    site: Name,
-}
+pub struct Flight(SiteMeter);
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if let Some(site) = self.metrics.lock().get_mut(&self.site) {
-            site.progress.in_flight = site.progress.in_flight.saturating_sub(1);
-        }
+        self.0.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Metrics {
-    /// Count an exchange as in flight until the value is dropped.
-    #[must_use]
-    pub fn flight(&self, site: &Name) -> Flight {
-        self.lock()
-            .entry(site.clone())
-            .or_default()
-            .progress
-            .in_flight += 1;
-        Flight {
-            metrics: self.clone(),
-            site: site.clone(),
-        }
+impl SiteMeter {
+    fn lock(&self) -> MutexGuard<'_, SiteMetrics> {
+        // A counter is a number: it stays usable whoever panicked while holding the lock.
+        self.0
+            .counters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, SiteMetrics>> {
-        // A counter is a number: it stays usable whoever panicked while holding the lock.
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Count an exchange as in flight until the value is dropped.
+    #[must_use]
+    pub fn flight(&self) -> Flight {
+        self.0.in_flight.fetch_add(1, Ordering::Relaxed);
+        Flight(self.clone())
     }
 
     /// Count one exchange.
-    pub fn exchanged(&self, site: &Name, endpoint: &Name, exchange: &Exchanged) {
-        let mut sites = self.lock();
-        let site = match sites.get_mut(site) {
-            Some(known) => known,
-            None => sites.entry(site.clone()).or_default(),
-        };
+    pub fn exchanged(&self, endpoint: &Name, exchange: &Exchanged) {
+        let mut site = self.lock();
         let counters = match site.endpoints.get_mut(endpoint) {
             Some(known) => known,
             None => site.endpoints.entry(endpoint.clone()).or_default(),
@@ -172,24 +170,52 @@ impl Metrics {
         }
     }
 
-    /// Set how far a site is; `ended` is added to what ended before.
-    pub fn progress(&self, site: &Name, ended: u64, pending: u64, leased: u64) {
-        let mut sites = self.lock();
-        let progress = &mut sites.entry(site.clone()).or_default().progress;
+    /// Set how far the site is; `ended` is added to what ended before.
+    pub fn progress(&self, ended: u64, pending: u64, leased: u64) {
+        let progress = &mut self.lock().progress;
         progress.ended += ended;
         progress.pending = pending;
         progress.leased = leased;
     }
 
-    /// Set what a site does.
-    pub fn state(&self, site: &Name, state: SiteState) {
-        self.lock().entry(site.clone()).or_default().progress.state = state;
+    /// Set what the site does.
+    pub fn state(&self, state: SiteState) {
+        self.lock().progress.state = state;
+    }
+
+    fn progress_now(&self, site: &SiteMetrics) -> Progress {
+        Progress {
+            in_flight: self.0.in_flight.load(Ordering::Relaxed),
+            ..site.progress.clone()
+        }
+    }
+}
+
+impl Metrics {
+    /// The counters of a site; those who write them keep this.
+    #[must_use]
+    pub fn site(&self, site: &Name) -> SiteMeter {
+        self.lock().entry(site.clone()).or_default().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, SiteMeter>> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counters now.
     #[must_use]
     pub fn sites(&self) -> BTreeMap<Name, SiteMetrics> {
-        self.lock().clone()
+        let read = |meter: &SiteMeter| {
+            let site = meter.lock();
+            SiteMetrics {
+                endpoints: site.endpoints.clone(),
+                progress: meter.progress_now(&site),
+            }
+        };
+        self.lock()
+            .iter()
+            .map(|(name, meter)| (name.clone(), read(meter)))
+            .collect()
     }
 
     /// How far each site is now; cheaper than [`Metrics::sites`].
@@ -197,9 +223,10 @@ impl Metrics {
     pub fn all_progress(&self) -> Vec<(Name, Progress, u64)> {
         self.lock()
             .iter()
-            .map(|(name, site)| {
+            .map(|(name, meter)| {
+                let site = meter.lock();
                 let requests = site.endpoints.values().map(|e| e.requests).sum();
-                (name.clone(), site.progress.clone(), requests)
+                (name.clone(), meter.progress_now(&site), requests)
             })
             .collect()
     }

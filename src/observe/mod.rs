@@ -3,4 +3,6 @@
 pub mod logging;
 mod metrics;
 
-pub use metrics::{EndpointMetrics, Exchanged, Flight, Metrics, Progress, SiteMetrics, SiteState};
+pub use metrics::{
+    EndpointMetrics, Exchanged, Flight, Metrics, Progress, SiteMeter, SiteMetrics, SiteState,
+};

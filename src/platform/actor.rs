@@ -16,14 +16,14 @@ use tokio::task::AbortHandle;
 
 use super::context::{Assignment, Context as Shared};
 use super::messages::{
-    Answered, Crash, CutOff, Dismiss, Finished, Look, PlatformGone, SiteEnd, SiteEnded, Stop,
+    Answered, Crash, CutOff, Dismiss, Finished, Look, PlatformGone, Roomy, SiteEnd, SiteEnded, Stop,
 };
-use super::worker;
+use super::{shares, worker};
 use crate::exchange::Client;
 use crate::governor::{LimitsChanged, Subscribe, Target};
 use crate::model::{Completion, Mode, Task, TaskId, UnixMillis};
-use crate::observe::SiteState;
-use crate::store::{Exchange, Leased, StoreError};
+use crate::observe::{SiteMeter, SiteState};
+use crate::store::{Exchange, LaneRoom, Leased, StoreError};
 
 /// Keys kept in front of the store's exact check, in `crawl` mode: 24 bytes each.
 const KNOWN_PLACES: usize = 1 << 18;
@@ -48,6 +48,9 @@ pub struct PlatformActor {
     /// Leases that they ask for.
     asked: usize,
     cap: u32,
+    /// Whether the store had more for lanes that had room.
+    more: bool,
+    meter: SiteMeter,
     look: Option<SpawnHandle>,
     last: Leased,
     end: Option<SiteEnd>,
@@ -92,6 +95,8 @@ impl PlatformActor {
     ) -> Addr<Self> {
         Self::start_in_arbiter(arbiter, move |_| Self {
             cap: assignment.settings.max_concurrency_num,
+            more: false,
+            meter: assignment.metrics.site(assignment.site.name()),
             assignment,
             owner,
             ended,
@@ -108,15 +113,25 @@ impl PlatformActor {
         })
     }
 
-    /// Leases to hold: the cap that applies and a small prefetch.
-    fn lease_limit(&self) -> usize {
+    /// The cap that applies to the site as a whole.
+    fn site_cap(&self) -> usize {
         let own = self.assignment.site.limits().site.max_concurrency_num;
         // In `crawl` mode each host has the site's cap for itself.
         let cap = match own {
             Some(own) if !self.assignment.site.lanes_by_host() => own.min(self.cap),
             _ => self.cap,
         };
-        (cap + self.assignment.settings.prefetch) as usize
+        cap as usize
+    }
+
+    /// How many leases to ask for, and how many of them each lane may have.
+    fn wanted(&self) -> (usize, LaneRoom) {
+        let Some(shared) = &self.shared else {
+            return (0, LaneRoom::default());
+        };
+        let mut shares = shared.shares.borrow_mut();
+        shares.set(self.site_cap(), self.assignment.settings.prefetch as usize);
+        shares.ask(self.workers.0.len() + self.asked, shared.now())
     }
 
     fn start_worker(&mut self, task: Task, ctx: &mut Context<Self>) {
@@ -148,11 +163,10 @@ impl PlatformActor {
         }
         let stopping = *self.stopping.borrow();
         let credit = (self.assignment.credit)();
-        let lease = if stopping || !credit {
-            0
+        let (lease, room) = if stopping || !credit {
+            (0, LaneRoom::default())
         } else {
-            self.lease_limit()
-                .saturating_sub(self.workers.0.len() + self.asked)
+            self.wanted()
         };
         if self.completions.is_empty() && lease == 0 {
             if !credit && !stopping {
@@ -178,6 +192,7 @@ impl PlatformActor {
             owner: self.owner,
             completions,
             lease,
+            room,
         });
         actix_rt::spawn(async move {
             let result = asked.await.unwrap_or_else(|_| Err(StoreError::Gone));
@@ -195,6 +210,17 @@ impl PlatformActor {
             ctx.cancel_future(earlier);
         }
         self.look = Some(ctx.notify_later(Look, wait));
+    }
+
+    /// While workers are busy: some lanes wait for a time while others go on, and leases that get nowhere may turn
+    /// out not to count.
+    fn look_again(&mut self, ctx: &mut Context<Self>) {
+        let due = self.last.next_due;
+        let due = due.map(|due| due.since(UnixMillis::now()).max(Duration::from_millis(1)));
+        let stuck = self.more.then_some(shares::IDLE);
+        if let Some(wait) = due.into_iter().chain(stuck).min() {
+            self.look_after(wait, ctx);
+        }
     }
 
     /// Nothing runs and nothing could be leased: is the site done, waiting, or blocked?
@@ -232,9 +258,7 @@ impl PlatformActor {
                 reason,
             });
         }
-        self.assignment
-            .metrics
-            .state(self.assignment.site.name(), SiteState::Waiting(until));
+        self.meter.state(SiteState::Waiting(until));
         let why = self.waits_for();
         if wait > LONG_WAIT {
             info!(self.assignment.log, "waiting"; "until" => %until, "why" => why);
@@ -268,10 +292,7 @@ impl PlatformActor {
             SiteEnd::Interrupted => "interrupted",
             SiteEnd::Failed(_) => "failed",
         };
-        let site = self.assignment.site.name();
-        self.assignment
-            .metrics
-            .state(site, SiteState::Finished(word));
+        self.meter.state(SiteState::Finished(word));
         match &end {
             SiteEnd::Failed(why) => error!(self.assignment.log, "failed"; "why" => why),
             SiteEnd::Blocked { reason, .. } => {
@@ -307,11 +328,13 @@ impl Actor for PlatformActor {
                     Mode::Crawl => KNOWN_PLACES,
                     _ => 1,
                 };
+                let me = ctx.address();
                 self.shared = Some(Rc::new(Shared::new(
                     self.assignment.clone(),
                     client,
                     places,
                     self.stopping.subscribe(),
+                    Box::new(move || me.do_send(Roomy)),
                 )));
                 self.assignment
                     .governor
@@ -345,10 +368,11 @@ impl Handler<Answered> for PlatformActor {
             Ok(leased) => leased,
             Err(why) => return self.finish(SiteEnd::Failed(why.to_string())),
         };
-        let site = self.assignment.site.name().clone();
-        self.assignment
-            .metrics
-            .progress(&site, answered.completed, leased.pending, leased.leased);
+        self.meter
+            .progress(answered.completed, leased.pending, leased.leased);
+        if answered.asked > 0 {
+            self.more = leased.more;
+        }
         // A stale lease brought nothing in, so what it found is not known.
         if leased.stale == 0
             && let Some(shared) = &self.shared
@@ -361,7 +385,7 @@ impl Handler<Answered> for PlatformActor {
         let tasks = std::mem::take(&mut leased.tasks);
         self.last = leased;
         if !tasks.is_empty() {
-            self.assignment.metrics.state(&site, SiteState::Running);
+            self.meter.state(SiteState::Running);
         }
         for task in tasks {
             self.start_worker(task, ctx);
@@ -372,12 +396,8 @@ impl Handler<Answered> for PlatformActor {
             // What the store says next is newer.
         } else if self.workers.0.is_empty() {
             self.idle(ctx);
-        } else if self.workers.0.len() < self.lease_limit()
-            && let Some(due) = self.last.next_due
-        {
-            // Some lanes wait for a time while others go on.
-            let wait = due.since(UnixMillis::now()).max(Duration::from_millis(1));
-            self.look_after(wait, ctx);
+        } else {
+            self.look_again(ctx);
         }
     }
 }
@@ -387,6 +407,17 @@ impl Handler<Look> for PlatformActor {
 
     fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
         self.look = None;
+        self.exchange(ctx);
+        if self.exchanging == 0 && self.look.is_none() && !self.workers.0.is_empty() {
+            self.look_again(ctx);
+        }
+    }
+}
+
+impl Handler<Roomy> for PlatformActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Roomy, ctx: &mut Self::Context) {
         self.exchange(ctx);
     }
 }

@@ -1,6 +1,8 @@
 //! What a PlatformActor and its workers share: one value per actor, on one thread.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +10,15 @@ use actix::Addr;
 use slog::Logger;
 use tokio::sync::watch;
 
+use super::budget::RetryBudget;
+use super::health::Health;
 use super::known::Known;
 use super::robots::RobotsCache;
+use super::shares::Shares;
 use crate::exchange::Client;
 use crate::governor::{Governor, LaneKey, WaitReason};
-use crate::model::{Job, Name};
-use crate::observe::Metrics;
+use crate::model::{Job, Name, Outcome, Timestamp, UnixMillis};
+use crate::observe::{Metrics, SiteMeter};
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::store::Store;
@@ -48,13 +53,28 @@ pub(super) struct Context {
     pub(super) client: Client,
     pub(super) robots: RobotsCache,
     pub(super) known: RefCell<Known>,
+    /// The site's counters.
+    pub(super) meter: SiteMeter,
+    /// Who waits for a permit, and who has one.
+    pub(super) shares: RefCell<Shares>,
+    /// Tells the actor that a lane could do with more leases.
+    pub(super) roomy: Box<dyn Fn()>,
     /// Turns true when no new permit may be asked for.
     pub(super) stopping: watch::Receiver<bool>,
-    lanes: RefCell<std::collections::HashMap<(Name, Name), Arc<LaneKey>>>,
+    lanes: RefCell<HashMap<(Name, Name), Rc<Lane>>>,
+    /// By host in `crawl` mode, else one.
+    budgets: RefCell<HashMap<Option<Name>, RetryBudget>>,
+    born: tokio::time::Instant,
     /// Refusals of the site since the last answer that was none.
     pub(super) trouble: Cell<Option<Trouble>>,
     /// Why the last request that has to wait has to.
     pub(super) waits_for: RefCell<String>,
+}
+
+/// A queue's endpoint as the governor knows it, and how it fares.
+pub(super) struct Lane {
+    pub(super) key: Arc<LaneKey>,
+    pub(super) health: Cell<Health>,
 }
 
 /// Since when a site has given nothing but refusals.
@@ -72,8 +92,14 @@ impl Context {
         client: Client,
         known_places: usize,
         stopping: watch::Receiver<bool>,
+        roomy: Box<dyn Fn()>,
     ) -> Self {
         Self {
+            meter: assignment.metrics.site(assignment.site.name()),
+            shares: RefCell::default(),
+            roomy,
+            budgets: RefCell::default(),
+            born: tokio::time::Instant::now(),
             robots: RobotsCache::new(),
             known: RefCell::new(Known::new(known_places)),
             lanes: RefCell::default(),
@@ -85,8 +111,8 @@ impl Context {
         }
     }
 
-    /// The governor's key of `endpoint` in the queue `lane`.
-    pub(super) fn lane(&self, endpoint: &Name, lane: &Name) -> Arc<LaneKey> {
+    /// `endpoint` in the queue `lane`.
+    pub(super) fn lane(&self, endpoint: &Name, lane: &Name) -> Rc<Lane> {
         let mut lanes = self.lanes.borrow_mut();
         if let Some(known) = lanes.get(&(endpoint.clone(), lane.clone())) {
             return known.clone();
@@ -95,13 +121,61 @@ impl Context {
             lanes.clear();
         }
         let site = &self.assignment.site;
-        let key = Arc::new(LaneKey {
-            site: site.name().clone(),
-            host: site.lanes_by_host().then(|| lane.clone()),
-            endpoint: endpoint.clone(),
+        let new = Rc::new(Lane {
+            key: Arc::new(LaneKey {
+                site: site.name().clone(),
+                host: site.lanes_by_host().then(|| lane.clone()),
+                endpoint: endpoint.clone(),
+            }),
+            health: Cell::default(),
         });
-        lanes.insert((endpoint.clone(), lane.clone()), key.clone());
-        key
+        lanes.insert((endpoint.clone(), lane.clone()), new.clone());
+        new
+    }
+
+    /// The retry budget that the queue `lane` draws on.
+    pub(super) fn with_budget<T>(
+        &self,
+        lane: &Name,
+        use_it: impl FnOnce(&mut RetryBudget) -> T,
+    ) -> T {
+        let mut budgets = self.budgets.borrow_mut();
+        let whose = self.assignment.site.lanes_by_host().then(|| lane.clone());
+        if budgets.len() >= MOST_LANES && !budgets.contains_key(&whose) {
+            budgets.clear();
+        }
+        let scale = self.assignment.settings.test_time_scale;
+        let new = || RetryBudget::new(UnixMillis::now(), scale);
+        use_it(budgets.entry(whose).or_insert_with(new))
+    }
+
+    /// Remember how an exchange went, for the lane and for the site.
+    pub(super) fn note(&self, lane: &Lane, outcome: Outcome) {
+        let mut health = lane.health.get();
+        health.note(outcome);
+        lane.health.set(health);
+        match outcome {
+            Outcome::Limited | Outcome::Blocked => self.refused(),
+            Outcome::ServerError | Outcome::Timeout | Outcome::Network | Outcome::Truncated => {
+                if health.in_trouble() {
+                    self.refused();
+                }
+            }
+            Outcome::Captcha | Outcome::Login | Outcome::Cancelled | Outcome::Denied => {}
+            _ => self.trouble.set(None),
+        }
+    }
+
+    fn refused(&self) {
+        if self.trouble.get().is_none() {
+            let since = tokio::time::Instant::now();
+            self.trouble.set(Some(Trouble { since }));
+        }
+    }
+
+    /// Time since the actor began to work: the clock of its shares.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.born.elapsed()
     }
 
     /// Longest wait for a time that is worth keeping a lease for.

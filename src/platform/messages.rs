@@ -29,6 +29,11 @@ pub(super) struct Answered {
 #[rtype(result = "()")]
 pub(super) struct Look;
 
+/// A lane could do with more leases than it was given.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) struct Roomy;
+
 /// Take no new work. What is in flight may end until `grace` is over; then it is cut off.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]

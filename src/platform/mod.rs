@@ -1,12 +1,16 @@
 //! PlatformActors: one per site of a job. They lease tasks, make the exchanges and hand in what they found.
 
 mod actor;
+mod ask;
+pub mod budget;
 mod context;
+pub mod health;
 mod known;
 mod messages;
 mod permit;
 pub mod retry;
 mod robots;
+mod shares;
 mod worker;
 
 pub use actor::PlatformActor;

@@ -1,11 +1,11 @@
-//! How a worker comes to a permit, and how the exchange made under it is counted.
+//! How a worker comes to a permit, and what is remembered of it while it waits and while it has one.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::context::Context;
-use crate::governor::{Permit, Refused};
+use crate::governor::{LaneKey, Permit, Refused};
 use crate::model::{Answer, Name, Outcome};
 use crate::observe::{Exchanged, Flight};
 
@@ -19,31 +19,84 @@ pub(super) enum NoPermit {
 }
 
 /// A permit with what is measured around it.
-pub(super) struct Granted {
+pub(super) struct Granted<'a> {
     pub(super) permit: Permit,
-    pub(super) meter: Meter,
+    pub(super) meter: Meter<'a>,
 }
 
-/// Times of one exchange.
-pub(super) struct Meter {
+/// A task that waits in a lane, until this is dropped.
+pub(super) struct Waiting<'a> {
+    context: &'a Context,
+    lane: Name,
+    granted: bool,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(context: &'a Context, lane: &Name) -> Self {
+        context.shares.borrow_mut().waits(lane, context.now());
+        Self {
+            context,
+            lane: lane.clone(),
+            granted: false,
+        }
+    }
+
+    fn leaves(mut self) -> Leased<'a> {
+        let context = self.context;
+        self.granted = true;
+        let wants = context
+            .shares
+            .borrow_mut()
+            .leaves(&self.lane, context.now());
+        if wants {
+            (context.roomy)();
+        }
+        Leased {
+            context,
+            lane: self.lane.clone(),
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.granted {
+            self.context.shares.borrow_mut().gives_up(&self.lane);
+        }
+    }
+}
+
+/// A task that is in an exchange, until this is dropped.
+struct Leased<'a> {
+    context: &'a Context,
+    lane: Name,
+}
+
+impl Drop for Leased<'_> {
+    fn drop(&mut self) {
+        let now = self.context.now();
+        self.context.shares.borrow_mut().returns(&self.lane, now);
+    }
+}
+
+/// Times of one exchange, which is in flight while this lives.
+pub(super) struct Meter<'a> {
     wait: Duration,
     granted: Instant,
     _flight: Flight,
+    leased: Leased<'a>,
 }
 
-impl Meter {
-    /// Count the exchange that came to `outcome`.
+impl Meter<'_> {
+    /// The exchange came to `outcome`.
     pub(super) fn count(
-        &self,
-        context: &Context,
+        self,
         endpoint: &Name,
         outcome: Outcome,
         answer: Option<&Answer>,
         retry: bool,
     ) {
-        let assignment = &context.assignment;
-        assignment.metrics.exchanged(
-            assignment.site.name(),
+        self.leased.context.meter.exchanged(
             endpoint,
             &Exchanged {
                 outcome,
@@ -58,34 +111,31 @@ impl Meter {
 }
 
 /// Wait for a permit, unless the run stops.
-pub(super) async fn acquire(
-    context: &Context,
-    endpoint: &Name,
-    lane: &Name,
+pub(super) async fn acquire<'a>(
+    key: &std::sync::Arc<LaneKey>,
+    waiting: Waiting<'a>,
     priority: u8,
-) -> Result<Granted, NoPermit> {
+) -> Result<Granted<'a>, NoPermit> {
+    let context = waiting.context;
     let asked = Instant::now();
-    let key = context.lane(endpoint, lane);
     let mut stopping = context.stopping.clone();
     let granted = tokio::select! {
         biased;
         _ = stopping.wait_for(|stop| *stop) => return Err(NoPermit::Stopping),
-        granted = context.assignment.governor.acquire(key, priority, context.patience()) => granted,
+        granted = context.assignment.governor.acquire(key.clone(), priority, context.patience()) => granted,
     };
     match granted {
-        Ok(permit) => {
-            let assignment = &context.assignment;
-            Ok(Granted {
-                permit,
-                meter: Meter {
-                    wait: asked.elapsed(),
-                    granted: Instant::now(),
-                    _flight: assignment.metrics.flight(assignment.site.name()),
-                },
-            })
-        }
+        Ok(permit) => Ok(Granted {
+            permit,
+            meter: Meter {
+                wait: asked.elapsed(),
+                granted: Instant::now(),
+                _flight: context.meter.flight(),
+                leased: waiting.leaves(),
+            },
+        }),
         Err(Refused::Later { wait, why }) => {
-            context.waits(endpoint, why);
+            context.waits(&key.endpoint, why);
             Err(NoPermit::Later(wait))
         }
         // A person's pause has no end: look again from time to time.

@@ -10,12 +10,11 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use url::Url;
 
+use super::ask::{self, Ask, Kind};
 use super::context::Context;
-use super::permit::{self, NoPermit};
+use super::permit::{NoPermit, Waiting};
 use crate::exchange::{Robots, resolve, robots_url};
-use crate::governor::Hints;
-use crate::governor::hints::hints;
-use crate::model::{Name, Outcome, Request, UnixMillis};
+use crate::model::{Answer, Name, Outcome, Request};
 
 /// RFC 9309 §2.4: not to be used for more than 24 hours.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
@@ -109,49 +108,43 @@ async fn ask(
 ) -> Result<Result<Robots, String>, NoPermit> {
     let endpoint = Name::from(ENDPOINT);
     let agent = &context.assignment.settings.user_agent;
-    let mut target = robots_url(url);
+    let mut request = Request::get(robots_url(url));
     for _ in 0..=MOST_REDIRECTS {
-        let granted = permit::acquire(context, &endpoint, lane, 0).await?;
-        let exchanged = context
-            .client
-            .exchange(granted.permit, &Request::get(target.clone()))
-            .await;
-        let answer = match exchanged.result {
-            Ok(answer) => answer,
-            Err(error) => {
-                let outcome = error.outcome();
-                granted
-                    .meter
-                    .count(context, &endpoint, outcome, None, false);
-                exchanged.receipt.report(outcome, Hints::default(), None);
-                return Ok(Err(format!("{target}: {error}")));
-            }
+        let wanted = Ask {
+            request: &request,
+            endpoint: &endpoint,
+            lane,
+            priority: 0,
+            kind: Kind::Further,
         };
-        let said = hints(&answer.headers, UnixMillis::now());
-        let location = answer.location();
-        let outcome = match location {
-            Some(_) => Outcome::Ok,
-            None => Outcome::of_status(answer.status, said.retry_after.is_some()),
+        let waiting = Waiting::new(context, lane);
+        let answer = match ask::ask(context, &wanted, waiting, judge).await? {
+            Ok(heard) => heard.answer,
+            Err(error) => return Ok(Err(format!("{}: {error}", request.url))),
         };
-        granted
-            .meter
-            .count(context, &endpoint, outcome, Some(&answer), false);
-        exchanged
-            .receipt
-            .report(outcome, said, Some(answer.total_time));
-        match location {
+        match answer.location() {
             Some(location) => match resolve(&answer.url, location) {
-                Ok(next) => target = next,
+                Ok(next) => request.url = next,
                 // It leads nowhere: there is no such file.
                 Err(_) => return Ok(Ok(Robots::from_answer(404, b"", agent))),
             },
             // A request to slow down says nothing about the rules, so they are not known yet.
             None if answer.status == 429 || answer.status >= 500 => {
-                return Ok(Err(format!("{target} answered {}", answer.status)));
+                return Ok(Err(format!("{} answered {}", answer.url, answer.status)));
             }
             None => return Ok(Ok(Robots::from_answer(answer.status, &answer.body, agent))),
         }
     }
     // More redirects than are followed: as if there were no such file (RFC 9309 §2.3.1.2).
     Ok(Ok(Robots::from_answer(404, b"", agent)))
+}
+
+/// What an answer says of limits; a session or a captcha is nothing that robots.txt could ask for.
+fn judge(answer: &Answer) -> (Outcome, ()) {
+    let told = answer.headers.all("retry-after").next().is_some();
+    let outcome = match answer.location() {
+        Some(_) => Outcome::Ok,
+        None => Outcome::of_status(answer.status, told),
+    };
+    (outcome, ())
 }

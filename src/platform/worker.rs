@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use slog::{debug, info, warn};
-use tokio::time::Instant;
 use url::Url;
 
-use super::context::{Context, Trouble};
-use super::permit::{self, NoPermit};
+use super::ask::{self, Ask, Heard, Kind};
+use super::context::Context;
+use super::permit::{NoPermit, Waiting};
+use super::retry::Failure;
 use super::{retry, robots};
 use crate::exchange;
-use crate::governor::hints::hints;
-use crate::governor::{Hints, Pause, Target};
+use crate::governor::Hints;
 use crate::model::{
     Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
     StopReason, Task, TaskEnd, TaskKey, UnixMillis,
@@ -53,7 +53,16 @@ fn tell_empty_start(context: &Context, task: &Task, ended: &Ended) {
 /// A task whose worker panicked: the attempt counts, the task is asked again within its budget.
 pub(super) fn panicked(context: &Context, task: Task, what: &str) -> Completion {
     let reason = format!("the code of site {} panicked: {what}", task.site);
-    lost(context, &task, Outcome::Malformed, reason).completion(task)
+    let lane = task.lane.clone();
+    lost(
+        context,
+        &task,
+        &lane,
+        Outcome::Malformed,
+        reason,
+        Hints::default(),
+    )
+    .completion(task)
 }
 
 /// What a lease came to.
@@ -93,22 +102,38 @@ impl Ended {
     }
 }
 
-/// An attempt without a result.
-fn lost(context: &Context, task: &Task, outcome: Outcome, reason: String) -> Ended {
-    let settings = &context.assignment.settings.retry;
+/// An attempt without a result, in `lane`.
+fn lost(
+    context: &Context,
+    task: &Task,
+    lane: &Name,
+    outcome: Outcome,
+    reason: String,
+    said: Hints,
+) -> Ended {
+    let settings = &context.assignment.settings;
     let scaled = crate::settings::RetrySettings {
-        base: context.scaled(settings.base),
-        max: context.scaled(settings.max),
-        ..*settings
+        base: context.scaled(settings.retry.base),
+        max: context.scaled(settings.retry.max),
+        ..settings.retry
     };
-    Ended::of(retry::after(
+    let failure = Failure {
         outcome,
         reason,
-        task.attempts,
-        &scaled,
-        UnixMillis::now(),
-        fastrand::f64(),
-    ))
+        attempts: task.attempts,
+        asked: said.retry_after.unwrap_or_default(),
+        lane_in_trouble: context.lane(&task.endpoint, lane).health.get().in_trouble(),
+    };
+    Ended::of(context.with_budget(lane, |budget| {
+        retry::after(
+            failure,
+            &scaled,
+            budget,
+            context.scaled(settings.max_wait),
+            UnixMillis::now(),
+            fastrand::f64(),
+        )
+    }))
 }
 
 /// A task handed back unasked, and its lane held so that nobody asks in vain meanwhile.
@@ -137,7 +162,13 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
     };
     let mut visited = HashSet::new();
     let mut hops = 0;
+    let mut kind = match task.attempts {
+        0 => Kind::First,
+        _ => Kind::Again,
+    };
+    let priority = u8::try_from(task.priority.clamp(0, 255)).unwrap_or(u8::MAX);
     loop {
+        let waiting = Waiting::new(context, &lane);
         if assignment.site.robots() == RobotsPolicy::Obey {
             match robots::verdict(context, &request.url, &lane).await {
                 robots::Verdict::Allowed => {}
@@ -147,54 +178,53 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     });
                 }
                 robots::Verdict::Unreachable(why) => {
-                    return lost(
-                        context,
-                        task,
-                        Outcome::Network,
-                        format!("robots.txt: {why}"),
-                    );
+                    let reason = format!("robots.txt: {why}");
+                    let said = Hints::default();
+                    return lost(context, task, &lane, Outcome::Network, reason, said);
                 }
                 robots::Verdict::NoPermit(refused) => return unused(context, &lane, &refused),
             }
         }
-        let priority = u8::try_from(task.priority.clamp(0, 255)).unwrap_or(u8::MAX);
-        let granted = match permit::acquire(context, &task.endpoint, &lane, priority).await {
-            Ok(granted) => granted,
-            Err(refused) => return unused(context, &lane, &refused),
+        let wanted = Ask {
+            request: &request,
+            endpoint: &task.endpoint,
+            lane: &lane,
+            priority,
+            kind,
         };
-        let exchanged = context.client.exchange(granted.permit, &request).await;
-        let again = task.attempts > 0;
-        let answer = match exchanged.result {
-            Ok(answer) => answer,
-            Err(error) => {
-                let outcome = error.outcome();
-                granted
-                    .meter
-                    .count(context, &task.endpoint, outcome, None, again);
-                exchanged.receipt.report(outcome, Hints::default(), None);
+        let heard = match ask::ask(context, &wanted, waiting, |answer| {
+            judge(context, task, answer)
+        })
+        .await
+        {
+            Ok(Ok(heard)) => heard,
+            Ok(Err(error)) => {
                 info!(assignment.log, "no answer"; "url" => shown(&request.url), "error" => %error,
                     "attempt" => task.attempts + 1);
-                return lost(context, task, outcome, error.to_string());
+                if context.trouble.get().is_some() {
+                    context.waits_for.replace(error.to_string());
+                }
+                let said = Hints::default();
+                return lost(
+                    context,
+                    task,
+                    &lane,
+                    error.outcome(),
+                    error.to_string(),
+                    said,
+                );
             }
+            Err(refused) => return unused(context, &lane, &refused),
         };
-        let said = hints(&answer.headers, UnixMillis::now());
-        let redirect = answer
-            .location()
-            .map(|location| follow(context, task, &answer, location));
-        let outcome = match &redirect {
-            Some(Hop::Answer(outcome)) => *outcome,
-            Some(_) => Outcome::Ok,
-            None => assignment.site.classify(task, &answer),
-        };
-        granted
-            .meter
-            .count(context, &task.endpoint, outcome, Some(&answer), again);
-        exchanged
-            .receipt
-            .report(outcome, said, Some(answer.total_time));
-        match redirect {
-            None | Some(Hop::Answer(_)) => return answered(context, task, &answer, outcome),
-            Some(Hop::Refuse(reason)) => return Ended::of(TaskEnd::Dropped { reason }),
+        if kind == Kind::First {
+            kind = Kind::Further;
+        }
+        match &heard.verdict {
+            None | Some(Hop::Answer(_)) => return answered(context, task, &lane, &heard),
+            Some(Hop::Refuse(reason)) => {
+                let reason = reason.clone();
+                return Ended::of(TaskEnd::Dropped { reason });
+            }
             Some(Hop::Follow {
                 url,
                 claim,
@@ -202,9 +232,9 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             }) => {
                 hops += 1;
                 visited.insert(request.url.clone());
-                if visited.contains(&url) {
+                if visited.contains(url) {
                     return Ended::of(TaskEnd::Dropped {
-                        reason: format!("redirects in a circle, by {}", shown(&url)),
+                        reason: format!("redirects in a circle, by {}", shown(url)),
                     });
                 }
                 if hops > assignment.settings.exchange.max_redirects {
@@ -214,19 +244,19 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     });
                 }
                 if let Some(target) = claim {
-                    match claimed(context, task, target).await {
+                    match claimed(context, task, target.clone()).await {
                         Ok(true) => {}
                         Ok(false) => {
                             return Ended::of(TaskEnd::Dropped {
-                                reason: format!("redirects to {}, which is known", shown(&url)),
+                                reason: format!("redirects to {}, which is known", shown(url)),
                             });
                         }
                         // The store is gone: the actor hears it too. The lease stays as it is.
                         Err(_) => return Ended::of(TaskEnd::Unused { due: None }),
                     }
                 }
-                request = exchange::follow(&request, answer.status, url);
-                lane = to;
+                lane = to.clone();
+                request = exchange::follow(&request, heard.answer.status, url.clone());
             }
         }
     }
@@ -241,6 +271,19 @@ enum Hop {
     },
     Answer(Outcome),
     Refuse(String),
+}
+
+/// The class of an answer, and where it leads to if it is a redirect.
+fn judge(context: &Context, task: &Task, answer: &Answer) -> (Outcome, Option<Hop>) {
+    let hop = answer
+        .location()
+        .map(|location| follow(context, task, answer, location));
+    let outcome = match &hop {
+        Some(Hop::Answer(outcome)) => *outcome,
+        Some(_) => Outcome::Ok,
+        None => context.assignment.site.classify(task, answer),
+    };
+    (outcome, hop)
 }
 
 fn follow(context: &Context, task: &Task, answer: &Answer, location: &str) -> Hop {
@@ -268,43 +311,29 @@ async fn claimed(context: &Context, task: &Task, target: site::Target) -> Result
 }
 
 /// What an answer of a class comes to.
-fn answered(context: &Context, task: &Task, answer: &Answer, outcome: Outcome) -> Ended {
+fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Hop>>) -> Ended {
     let assignment = &context.assignment;
-    match outcome {
-        Outcome::Limited | Outcome::Blocked => {
-            context.waits_for.replace(format!(
-                "{} answered {}: {outcome}",
-                shown(&answer.url),
-                answer.status
-            ));
-            if context.trouble.get().is_none() {
-                context.trouble.set(Some(Trouble {
-                    since: Instant::now(),
-                }));
-            }
-        }
-        Outcome::Captcha | Outcome::Login => {
-            // Nothing more is granted for an identity in trouble; a person must act.
-            let site = assignment.site.name().clone();
-            let governor = assignment.governor.clone();
-            governor.tell(Pause {
-                target: Target::Site(site),
-                length: None,
-            });
-        }
-        _ => context.trouble.set(None),
-    }
+    let Heard {
+        answer,
+        outcome,
+        hints,
+        ..
+    } = heard;
+    let outcome = *outcome;
     if !matches!(outcome, Outcome::Ok | Outcome::Empty) {
         let reason = format!(
             "{} answered {}: {outcome}",
             shown(&answer.url),
             answer.status
         );
+        if context.trouble.get().is_some() {
+            context.waits_for.replace(reason.clone());
+        }
         if outcome != Outcome::Gone {
             info!(assignment.log, "not served"; "url" => shown(&answer.url),
                 "status" => answer.status, "class" => %outcome, "attempt" => task.attempts + 1);
         }
-        return lost(context, task, outcome, reason);
+        return lost(context, task, lane, outcome, reason, *hints);
     }
     let known = |key: &TaskKey, depth: u32| context.known.borrow().contains(key, depth);
     let reader = Reader {
@@ -315,7 +344,14 @@ fn answered(context: &Context, task: &Task, answer: &Answer, outcome: Outcome) -
         Err(error) => {
             let reason = format!("{}: {error}", shown(&answer.url));
             info!(assignment.log, "unreadable"; "url" => shown(&answer.url), "error" => %error);
-            lost(context, task, Outcome::Malformed, reason)
+            lost(
+                context,
+                task,
+                lane,
+                Outcome::Malformed,
+                reason,
+                Hints::default(),
+            )
         }
         Ok(reading) => {
             debug!(assignment.log, "read"; "url" => shown(&answer.url), "status" => answer.status,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::field::{Allowed, Field};
-use super::schema::{LimitSettings, LogLevel, Settings, SiteSettings};
+use super::schema::{LimitMode, LimitSettings, LogLevel, Profile, Settings, SiteSettings};
 
 /// One setting of a level `S`: all settings, those of a site, those of an endpoint.
 pub(super) struct Key<S: 'static> {
@@ -75,6 +75,8 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Path, state),
     key!(Allowed::Path, sites_dir),
     key!(Allowed::Real(0.001, 1.0), test_time_scale),
+    key!(Allowed::Names(LimitMode::NAMES), limits.mode),
+    key!(Allowed::Names(Profile::NAMES), limits.profile),
     key!(CAP, limits.max_concurrency_num),
     key!(Allowed::Rate, limits.rate),
     key!(BURST, limits.burst),
@@ -84,6 +86,7 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Real(1.0, 10.0), backoff.factor),
     key!(Allowed::Real(0.0, 1.0), backoff.jitter),
     key!(Allowed::Whole(1, 100), retry.max_attempts),
+    key!(Allowed::Real(0.0, 1.0), retry.ratio),
     key!(PAUSE, retry.base),
     key!(PAUSE, retry.max),
     key!(CLOCK, exchange.connect_timeout),
@@ -109,6 +112,9 @@ pub(super) static NODE: &[Key<Settings>] = &[
 pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Url, base_url),
     key!(Allowed::Names(&["obey", "off"]), robots),
+    key!(Allowed::Whole(1, 100), weight),
+    key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
+    key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),
     key!(CAP, "max_concurrency_num" => limits.max_concurrency_num),
     key!(Allowed::Rate, "rate" => limits.rate),
     key!(BURST, "burst" => limits.burst),
@@ -117,6 +123,8 @@ pub(super) static SITE: &[Key<SiteSettings>] = &[
 
 /// Keys below `sites.NAME.endpoints.NAME`.
 pub(super) static ENDPOINT: &[Key<LimitSettings>] = &[
+    key!(Allowed::Names(LimitMode::NAMES), mode),
+    key!(Allowed::Names(Profile::NAMES), profile),
     key!(CAP, max_concurrency_num),
     key!(Allowed::Rate, rate),
     key!(BURST, burst),
@@ -285,6 +293,13 @@ pub(super) fn nearest(path: &[&str]) -> String {
     let last = path.last().copied().unwrap_or_default();
     let score = |key: &String| {
         let tail = key.rsplit('.').next().unwrap_or_default();
+        // A setting that was taken for a table is what was meant.
+        if given
+            .strip_prefix(key.as_str())
+            .is_some_and(|rest| rest.starts_with('.'))
+        {
+            return 1.0;
+        }
         let whole = strsim::normalized_damerau_levenshtein(&given, key);
         // A like ending is worth a little less than a like whole.
         whole.max(0.9 * strsim::normalized_damerau_levenshtein(last, tail))

@@ -25,7 +25,7 @@ pub use load::{LoadOptions, Override};
 pub use loaded::Loaded;
 pub use origin::{Layer, Origin, Provenance};
 pub use schema::{
-    BackoffSettings, ExchangeSettings, LimitSettings, LogLevel, LogSettings, RetrySettings,
-    Settings, SiteSettings, StoreSettings,
+    BackoffSettings, ExchangeSettings, LimitMode, LimitSettings, LogLevel, LogSettings, Profile,
+    RetrySettings, Settings, SiteSettings, StoreSettings,
 };
 pub use value::{Quota, Rate, Secret};

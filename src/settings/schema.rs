@@ -52,6 +52,10 @@ pub struct Settings {
 /// Limits of a site or an endpoint. What is `None` is not limited at this level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitSettings {
+    /// Whether the governor looks for the limit below those that are set; `None`: as the level above.
+    pub mode: Option<LimitMode>,
+    /// How it looks; `None`: as the level above.
+    pub profile: Option<Profile>,
     /// Exchanges in flight. Can only lower the global cap.
     pub max_concurrency_num: Option<u32>,
     /// Pace.
@@ -67,6 +71,8 @@ impl LimitSettings {
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         Self {
+            mode: self.mode.or(base.mode),
+            profile: self.profile.or(base.profile),
             max_concurrency_num: self.max_concurrency_num.or(base.max_concurrency_num),
             rate: self.rate.or(base.rate),
             burst: self.burst.or(base.burst),
@@ -79,6 +85,86 @@ impl LimitSettings {
     }
 }
 
+/// Whether the governor looks for a limit that nobody told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitMode {
+    /// Only what is configured limits, and a refusal pauses.
+    Fixed,
+    /// Below what is configured, the governor finds the fastest pace that the server takes.
+    #[default]
+    Adaptive,
+}
+
+/// How the governor looks for a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// As few refusals as can be: for sites that ban.
+    #[default]
+    BanSafe,
+    /// Follows a limit that rises sooner, for a few refusals more.
+    Responsive,
+}
+
+impl LimitMode {
+    /// The names.
+    pub const NAMES: &'static [&'static str] = &["fixed", "adaptive"];
+
+    /// The name used in settings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
+impl FromStr for LimitMode {
+    type Err = ParseNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "fixed" => Ok(Self::Fixed),
+            "adaptive" => Ok(Self::Adaptive),
+            _ => Err(ParseNameError::new(
+                "limit mode",
+                name,
+                Self::NAMES.iter().copied(),
+            )),
+        }
+    }
+}
+
+impl Profile {
+    /// The names.
+    pub const NAMES: &'static [&'static str] = &["ban_safe", "responsive"];
+
+    /// The name used in settings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BanSafe => "ban_safe",
+            Self::Responsive => "responsive",
+        }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = ParseNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "ban_safe" => Ok(Self::BanSafe),
+            "responsive" => Ok(Self::Responsive),
+            _ => Err(ParseNameError::new(
+                "profile",
+                name,
+                Self::NAMES.iter().copied(),
+            )),
+        }
+    }
+}
+
 /// Settings of one site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SiteSettings {
@@ -86,6 +172,8 @@ pub struct SiteSettings {
     pub base_url: Option<String>,
     /// Whether robots.txt is consulted for this site.
     pub robots: Option<RobotsPolicy>,
+    /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
+    pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
     pub limits: LimitSettings,
     /// Limits per endpoint.
@@ -110,6 +198,8 @@ pub struct BackoffSettings {
 pub struct RetrySettings {
     /// Attempts in all, the first included. 1 to 100.
     pub max_attempts: u32,
+    /// Retries that each first request of a site earns; beyond them retries wait longer. 0 to 1.
+    pub ratio: f64,
     /// Delay before the first retry; doubles each time.
     pub base: Duration,
     /// Longest delay before a retry.
@@ -216,7 +306,11 @@ impl Default for Settings {
             out: PathBuf::from("data"),
             state: None,
             sites_dir: None,
-            limits: LimitSettings::default(),
+            limits: LimitSettings {
+                mode: Some(LimitMode::Adaptive),
+                profile: Some(Profile::BanSafe),
+                ..LimitSettings::default()
+            },
             backoff: BackoffSettings {
                 base: Duration::from_secs(2),
                 max: Duration::from_secs(300),
@@ -225,6 +319,7 @@ impl Default for Settings {
             },
             retry: RetrySettings {
                 max_attempts: 5,
+                ratio: 0.2,
                 base: Duration::from_secs(1),
                 max: Duration::from_secs(120),
             },

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::knobs::{Knobs, ROBOTS};
-use super::limits::{BanState, Limit, Limiter};
+use super::limits::{BanState, Left, Limit, Limiter};
+use super::schedule::Schedule;
 
 /// What the gate says to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +20,12 @@ pub(super) enum Decision {
     },
 }
 
-/// Limits of the site and of each class, and the ban.
+/// Limits of the site and of each class, how the site's change, and the ban.
 #[derive(Debug)]
 pub(super) struct Gate {
     site: Vec<Limiter>,
     classes: Vec<Vec<Limiter>>,
+    schedule: Schedule,
     ban: Option<BanState>,
 }
 
@@ -33,6 +35,7 @@ impl Gate {
         let mut gate = Self {
             site: Vec::new(),
             classes: classes.iter().map(|_| Vec::new()).collect(),
+            schedule: Schedule::default(),
             ban: None,
         };
         gate.retune(knobs, classes);
@@ -41,7 +44,9 @@ impl Gate {
 
     /// Takes new limits; one that is as before, at the same place, keeps what it remembers.
     pub(super) fn retune(&mut self, knobs: &Knobs, classes: &[&str]) {
-        retune(&mut self.site, &knobs.limits);
+        self.schedule.retune(&knobs.steps);
+        let limits = self.schedule.current().unwrap_or(&knobs.limits);
+        retune(&mut self.site, limits);
         for (limiters, class) in self.classes.iter_mut().zip(classes) {
             let limits = knobs.endpoints.get(*class).map(|knobs| &knobs.limits[..]);
             retune(limiters, limits.unwrap_or_default());
@@ -49,6 +54,24 @@ impl Gate {
         if self.ban.as_ref().map(BanState::ban) != knobs.ban.as_ref() {
             self.ban = knobs.ban.clone().map(BanState::new);
         }
+    }
+
+    /// What is left of the limit that has the least left for `class`; `None` without limits.
+    pub(super) fn left(
+        &self,
+        now: Duration,
+        class: usize,
+        at_work_site: u32,
+        at_work_class: u32,
+    ) -> Option<Left> {
+        let site = self
+            .site
+            .iter()
+            .map(|limiter| limiter.left(now, at_work_site));
+        let own = self.classes[class]
+            .iter()
+            .map(|limiter| limiter.left(now, at_work_class));
+        own.chain(site).min_by_key(|left| left.remaining)
     }
 
     /// Decides about a request of `class`; the numbers at work are those admitted and not ended.
@@ -61,6 +84,9 @@ impl Gate {
     ) -> Decision {
         // robots.txt is the last class and stands outside the site's limits and bans.
         let exempt = class + 1 == self.classes.len();
+        if !exempt && self.schedule.asked(now) {
+            retune(&mut self.site, self.schedule.current().unwrap_or_default());
+        }
         let ban = self.ban.as_mut().filter(|_| !exempt);
         if let Some(wait) = ban.as_ref().and_then(|ban| ban.left(now)) {
             return Decision::Refuse {
@@ -82,6 +108,9 @@ impl Gate {
         let all = site.iter_mut().chain(own);
         let Some(wait) = wait else {
             all.for_each(|limiter| limiter.admitted(now));
+            if !exempt {
+                self.schedule.admitted();
+            }
             return Decision::Admit;
         };
         all.for_each(|limiter| limiter.refused(now));
@@ -115,6 +144,7 @@ mod tests {
     use super::*;
     use crate::sim::knobs::EndpointKnobs;
     use crate::sim::limits::Ban;
+    use crate::sim::schedule::{Step, When};
 
     const CLASSES: [&str; 3] = ["list", "item", ROBOTS];
     const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -168,6 +198,33 @@ mod tests {
         assert!(!refused(gate.ask(MS(0), 0, 0, 0)));
         gate.retune(&Knobs::default(), &CLASSES);
         assert!((0..9).all(|_| !refused(gate.ask(MS(0), 0, 0, 0))));
+    }
+
+    #[test]
+    fn limits_change_with_the_requests_that_were_admitted() {
+        let steps = vec![Step {
+            when: When::Admitted(2),
+            limits: Vec::new(),
+        }];
+        let knobs = Knobs {
+            limits: vec![fixed(2)],
+            steps,
+            ..Knobs::default()
+        };
+        let mut gate = Gate::new(&knobs, &CLASSES);
+        assert!(
+            (0..9).all(|_| !refused(gate.ask(MS(0), 2, 0, 0))),
+            "robots.txt"
+        );
+        assert!((0..9).all(|_| !refused(gate.ask(MS(0), 0, 0, 0))));
+        gate.retune(&knobs, &CLASSES);
+        assert!(!refused(gate.ask(MS(0), 0, 0, 0)), "the step stays taken");
+        let knobs = Knobs {
+            limits: vec![fixed(2)],
+            ..Knobs::default()
+        };
+        gate.retune(&knobs, &CLASSES);
+        assert!((0..3).any(|_| refused(gate.ask(MS(0), 0, 0, 0))));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::dice;
 use super::limits::{Ban, Limit};
+use super::schedule::Step;
 
 /// The class of `/robots.txt`. Of a site's knobs only its latency and what is set for this class apply to it.
 pub const ROBOTS: &str = "robots";
@@ -23,6 +24,8 @@ pub struct Knobs {
     pub faults: Vec<Fault>,
     /// All must admit a request.
     pub limits: Vec<Limit>,
+    /// How `limits` change later on.
+    pub steps: Vec<Step>,
     /// How a request is refused.
     pub refusal: Refusal,
     /// What follows too many refusals.
@@ -51,6 +54,8 @@ pub enum Latency {
     Fixed(Duration),
     /// Between the two, drawn for each attempt on each resource.
     Between(Duration, Duration),
+    /// At least the first, and beyond it a time with an exponential distribution, whose mean is the second.
+    Tail(Duration, Duration),
 }
 
 impl Default for Latency {
@@ -64,12 +69,23 @@ impl Latency {
         match self {
             Self::Fixed(latency) => *latency,
             Self::Between(least, most) => {
-                let draw = dice::draw(seed, &[b"latency", resource, &attempt.to_le_bytes()]);
-                let span = most.saturating_sub(*least);
-                *least + span.mul_f64((draw >> 11) as f64 / (1_u64 << 53) as f64)
+                *least
+                    + most
+                        .saturating_sub(*least)
+                        .mul_f64(unit(seed, resource, attempt))
+            }
+            // One minus the draw is never zero, and the longest is some 37 times the mean.
+            Self::Tail(least, mean) => {
+                *least + mean.mul_f64(-(1.0 - unit(seed, resource, attempt)).ln())
             }
         }
     }
+}
+
+/// Evenly from 0 to below 1.
+fn unit(seed: u64, resource: &[u8], attempt: u32) -> f64 {
+    let draw = dice::draw(seed, &[b"latency", resource, &attempt.to_le_bytes()]);
+    (draw >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// Something that goes wrong with an admitted request.
@@ -269,6 +285,10 @@ impl Knobs {
             problem,
         };
         check_rules(&self.faults, &self.limits).map_err(|(key, problem)| value(key, problem))?;
+        for (nth, step) in self.steps.iter().enumerate() {
+            check_rules(&[], &step.limits)
+                .map_err(|(key, problem)| value(format!("steps[{nth}].{key}"), problem))?;
+        }
         if let Some(problem) = self.ban.as_ref().and_then(Ban::fault) {
             return Err(value("ban".to_owned(), problem));
         }
@@ -312,100 +332,4 @@ fn check_rules(faults: &[Fault], limits: &[Limit]) -> Result<(), (String, &'stat
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn attempt(resource: &str, attempt: u32) -> Attempt<'_> {
-        Attempt {
-            resource: resource.as_bytes(),
-            target: resource,
-            attempt,
-            arrival: 1,
-        }
-    }
-
-    #[test]
-    fn a_picked_resource_fails_its_first_attempts_only() {
-        let pick = Pick::Resources {
-            share: 1.0 / 7.0,
-            attempts: 2,
-        };
-        let picked: Vec<String> = (0..700)
-            .map(|n| format!("/item/{n}"))
-            .filter(|name| pick.takes(3, 0, attempt(name, 1)))
-            .collect();
-        assert!((60..140).contains(&picked.len()), "{}", picked.len());
-        assert!(picked.iter().all(|name| pick.takes(3, 0, attempt(name, 2))));
-        assert!(!picked.iter().any(|name| pick.takes(3, 0, attempt(name, 3))));
-    }
-
-    #[test]
-    fn attempts_are_drawn_each_by_itself() {
-        let pick = Pick::Attempts { share: 0.5 };
-        let draws: Vec<bool> = (1..=20)
-            .map(|n| pick.takes(3, 0, attempt("/", n)))
-            .collect();
-        assert!(draws.contains(&true) && draws.contains(&false));
-    }
-
-    #[test]
-    fn targets_and_arrivals_are_picked_exactly() {
-        let target = Pick::Target {
-            prefix: "/item/7".to_owned(),
-            attempts: u32::MAX,
-        };
-        assert!(target.takes(0, 0, attempt("/item/7?token=x", 99)));
-        assert!(!target.takes(0, 0, attempt("/item/8", 1)));
-        let arrivals = Pick::Arrivals(7..10);
-        let hits = (1..20)
-            .filter(|arrival| {
-                let arrival = *arrival;
-                arrivals.takes(
-                    0,
-                    0,
-                    Attempt {
-                        arrival,
-                        ..attempt("/", 1)
-                    },
-                )
-            })
-            .count();
-        assert_eq!(hits, 3);
-    }
-
-    #[test]
-    fn latency_stays_between_its_bounds() {
-        let (least, most) = (Duration::from_millis(10), Duration::from_millis(30));
-        let latency = Latency::Between(least, most);
-        let picks: Vec<Duration> = (0..50).map(|n| latency.pick(1, b"x", n)).collect();
-        assert!(picks.iter().all(|pick| (least..=most).contains(pick)));
-        assert!(picks.iter().any(|pick| pick != &picks[0]));
-        assert_eq!(picks[3], latency.pick(1, b"x", 3));
-    }
-
-    #[test]
-    fn wrong_knobs_are_named() {
-        let mut knobs = Knobs::default();
-        knobs
-            .endpoints
-            .insert("serch".to_owned(), EndpointKnobs::default());
-        let text = knobs.check("api", &["search"]).unwrap_err().to_string();
-        assert!(
-            text.contains("serch") && text.contains("search, robots"),
-            "{text}"
-        );
-
-        let knobs = Knobs {
-            faults: vec![Fault {
-                kind: FaultKind::Reset,
-                pick: Pick::Attempts { share: 1.5 },
-            }],
-            ..Knobs::default()
-        };
-        let text = knobs.check("api", &[]).unwrap_err().to_string();
-        assert!(
-            text.contains("faults[0]") && text.contains("between 0 and 1"),
-            "{text}"
-        );
-    }
-}
+mod tests;

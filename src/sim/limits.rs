@@ -59,6 +59,19 @@ impl Limit {
     }
 }
 
+/// What is left of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Requests that the limit allows in all.
+    pub(super) of: u32,
+    /// In this time; zero where the limit is on requests at once.
+    pub(super) window: Duration,
+    /// Requests that would still be admitted.
+    pub(super) remaining: u32,
+    /// Until all are allowed again.
+    pub(super) reset: Duration,
+}
+
 /// One limit with what it remembers.
 #[derive(Debug)]
 pub(super) struct Limiter {
@@ -132,6 +145,43 @@ impl Limiter {
             (Limit::Concurrency { max }, _) => (at_work >= *max).then_some(Duration::ZERO),
             // `new` pairs each limit with its memory.
             _ => None,
+        }
+    }
+
+    /// What is left of it at `now`, as a server that tells it would.
+    pub(super) fn left(&self, now: Duration, at_work: u32) -> Left {
+        let (of, window, used, reset) = match (&self.limit, &self.memory) {
+            (Limit::Fixed { max, window, phase }, Memory::Cell { index, used }) => {
+                let used = if *index == cell(now, *window, *phase) {
+                    *used
+                } else {
+                    0
+                };
+                let into = (now + *phase).as_nanos() % window.as_nanos();
+                (*max, *window, used, *window - nanos(into))
+            }
+            (Limit::Sliding { max, window, .. }, Memory::Log(log)) => {
+                let recent = || log.iter().filter(|at| **at + *window > now);
+                let used = u32::try_from(recent().count()).unwrap_or(u32::MAX);
+                let reset = recent().next().map(|oldest| *oldest + *window - now);
+                (*max, *window, used, reset.unwrap_or_default())
+            }
+            (Limit::Bucket { per_second, burst }, Memory::Full(full)) => {
+                let period = period(*per_second);
+                let missing = full.saturating_sub(now);
+                let used = missing.as_nanos().div_ceil(period.as_nanos().max(1));
+                let used = u32::try_from(used).unwrap_or(u32::MAX);
+                (*burst, period * *burst, used, missing)
+            }
+            (Limit::Concurrency { max }, _) => (*max, Duration::ZERO, at_work, Duration::ZERO),
+            // `new` pairs each limit with its memory.
+            _ => (0, Duration::ZERO, 0, Duration::ZERO),
+        };
+        Left {
+            of,
+            window,
+            remaining: of.saturating_sub(used),
+            reset,
         }
     }
 

@@ -6,6 +6,8 @@
 //! A request passes a gate (hidden [`Limit`]s and the [`Ban`]), then the [`Fault`]s, then takes its [`Latency`], then is
 //! answered. It is in flight from the moment its head was read until its last byte was written.
 //!
+//! The [`simulator`] runs the same limits in virtual time, with the governor against them.
+//!
 //! ```
 //! use crawler_node::sim::{HtmlSite, Server, SimConfig, SiteSpec};
 //!
@@ -28,7 +30,9 @@ mod http;
 mod knobs;
 mod limits;
 mod pages;
+mod schedule;
 mod server;
+pub mod simulator;
 
 pub use api::ApiSite;
 pub use bench::BenchSite;
@@ -39,4 +43,5 @@ pub use knobs::{
 };
 pub use limits::{Ban, Limit};
 pub use pages::HtmlSite;
+pub use schedule::{Step, When};
 pub use server::{Server, SimConfig, SiteSpec};

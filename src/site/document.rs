@@ -1,4 +1,4 @@
-//! A TOML document as the schema sees it: typed access that knows lines and collects every problem.
+//! A TOML document as a schema sees it: typed access that knows lines and collects every problem.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,13 +26,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything wrong with one or several site definitions, in the order of files and lines.
+/// Everything wrong with one or several files, in the order of files and lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionErrors(pub Vec<Problem>);
 
 impl DefinitionErrors {
     /// One problem that belongs to no line.
-    pub(super) fn of(source: &str, text: impl Into<String>) -> Self {
+    pub(crate) fn of(source: &str, text: impl Into<String>) -> Self {
         Self(vec![Problem {
             source: source.to_owned(),
             line: None,
@@ -56,14 +56,14 @@ impl fmt::Display for DefinitionErrors {
 impl std::error::Error for DefinitionErrors {}
 
 /// Collects problems while a document is read.
-pub(super) struct Problems<'a> {
+pub(crate) struct Problems<'a> {
     source: &'a str,
     text: &'a str,
     found: Vec<Problem>,
 }
 
 impl<'a> Problems<'a> {
-    pub(super) fn new(source: &'a str, text: &'a str) -> Self {
+    pub(crate) fn new(source: &'a str, text: &'a str) -> Self {
         Self {
             source,
             text,
@@ -72,7 +72,7 @@ impl<'a> Problems<'a> {
     }
 
     /// Note a problem at byte `at` of the document.
-    pub(super) fn add(&mut self, at: usize, text: impl Into<String>) {
+    pub(crate) fn add(&mut self, at: usize, text: impl Into<String>) {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         self.found.push(Problem {
@@ -83,7 +83,7 @@ impl<'a> Problems<'a> {
     }
 
     /// `value`, unless something was wrong.
-    pub(super) fn finish<T>(mut self, value: Option<T>) -> Result<T, DefinitionErrors> {
+    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, DefinitionErrors> {
         self.found.sort_by_key(|problem| problem.line);
         self.found.dedup();
         match value {
@@ -95,7 +95,7 @@ impl<'a> Problems<'a> {
 }
 
 /// ` did you mean …?` for the candidate nearest to `given`, or the list of what is allowed.
-pub(super) fn hint<'n>(given: &str, allowed: impl IntoIterator<Item = &'n str>) -> String {
+pub(crate) fn hint<'n>(given: &str, allowed: impl IntoIterator<Item = &'n str>) -> String {
     let allowed: Vec<&str> = allowed.into_iter().collect();
     let nearest = allowed
         .iter()
@@ -111,20 +111,20 @@ pub(super) fn hint<'n>(given: &str, allowed: impl IntoIterator<Item = &'n str>) 
 
 /// Text with its place in the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Text {
-    pub(super) at: usize,
-    pub(super) text: String,
+pub(crate) struct Text {
+    pub(crate) at: usize,
+    pub(crate) text: String,
 }
 
 /// A value with its name and place.
 #[derive(Clone)]
-pub(super) struct Item<'d> {
-    pub(super) name: String,
-    pub(super) value: &'d Spanned<DeValue<'d>>,
+pub(crate) struct Item<'d> {
+    pub(crate) name: String,
+    pub(crate) value: &'d Spanned<DeValue<'d>>,
 }
 
 impl<'d> Item<'d> {
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.value.span().start
     }
 
@@ -136,7 +136,7 @@ impl<'d> Item<'d> {
         );
     }
 
-    pub(super) fn text(&self, problems: &mut Problems<'_>) -> Option<Text> {
+    pub(crate) fn text(&self, problems: &mut Problems<'_>) -> Option<Text> {
         let text = self.value.get_ref().as_str();
         if text.is_none() {
             self.wrong("text", problems);
@@ -148,7 +148,7 @@ impl<'d> Item<'d> {
     }
 
     /// A text, or a list of them.
-    pub(super) fn texts(&self, problems: &mut Problems<'_>) -> Vec<Text> {
+    pub(crate) fn texts(&self, problems: &mut Problems<'_>) -> Vec<Text> {
         self.one_or_many()
             .iter()
             .filter_map(|item| item.text(problems))
@@ -156,7 +156,7 @@ impl<'d> Item<'d> {
     }
 
     /// The elements of an array, or the value itself.
-    pub(super) fn one_or_many(&self) -> Vec<Item<'d>> {
+    pub(crate) fn one_or_many(&self) -> Vec<Item<'d>> {
         match self.value.get_ref().as_array() {
             Some(array) => array
                 .iter()
@@ -169,7 +169,7 @@ impl<'d> Item<'d> {
         }
     }
 
-    pub(super) fn boolean(&self, problems: &mut Problems<'_>) -> Option<bool> {
+    pub(crate) fn boolean(&self, problems: &mut Problems<'_>) -> Option<bool> {
         let value = self.value.get_ref().as_bool();
         if value.is_none() {
             self.wrong("true or false", problems);
@@ -177,7 +177,7 @@ impl<'d> Item<'d> {
         value
     }
 
-    pub(super) fn integer(
+    pub(crate) fn integer(
         &self,
         range: std::ops::RangeInclusive<i64>,
         problems: &mut Problems<'_>,
@@ -201,7 +201,30 @@ impl<'d> Item<'d> {
         }
     }
 
-    pub(super) fn table(&self, problems: &mut Problems<'_>) -> Option<Table<'d>> {
+    /// A whole number or one with a fraction.
+    pub(crate) fn number(
+        &self,
+        range: std::ops::RangeInclusive<f64>,
+        problems: &mut Problems<'_>,
+    ) -> Option<f64> {
+        let value = self.json().as_f64();
+        if let Some(value) = value
+            && range.contains(&value)
+        {
+            return Some(value);
+        }
+        let wanted = format!("a number from {} to {}", range.start(), range.end());
+        match value {
+            Some(value) => problems.add(
+                self.at(),
+                format!("`{}` must be {wanted}, not {value}", self.name),
+            ),
+            None => self.wrong(&wanted, problems),
+        }
+        None
+    }
+
+    pub(crate) fn table(&self, problems: &mut Problems<'_>) -> Option<Table<'d>> {
         let table = self.value.get_ref().as_table();
         if table.is_none() {
             self.wrong("a table", problems);
@@ -209,16 +232,16 @@ impl<'d> Item<'d> {
         Some(Table::new(self.name.clone(), table?, self.value.span()))
     }
 
-    pub(super) fn is_table(&self) -> bool {
+    pub(crate) fn is_table(&self) -> bool {
         self.value.get_ref().is_table()
     }
 
-    pub(super) fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         self.value.get_ref().is_str()
     }
 
     /// The value as JSON; dates become text.
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         to_json(self.value.get_ref())
     }
 }
@@ -248,7 +271,7 @@ fn to_json(value: &DeValue<'_>) -> serde_json::Value {
 }
 
 /// A table of which each key must be asked for.
-pub(super) struct Table<'d> {
+pub(crate) struct Table<'d> {
     name: String,
     table: &'d DeTable<'d>,
     span: Range<usize>,
@@ -256,7 +279,7 @@ pub(super) struct Table<'d> {
 }
 
 impl<'d> Table<'d> {
-    pub(super) fn new(name: String, table: &'d DeTable<'d>, span: Range<usize>) -> Self {
+    pub(crate) fn new(name: String, table: &'d DeTable<'d>, span: Range<usize>) -> Self {
         Self {
             name,
             table,
@@ -265,7 +288,7 @@ impl<'d> Table<'d> {
         }
     }
 
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.span.start
     }
 
@@ -277,7 +300,7 @@ impl<'d> Table<'d> {
         }
     }
 
-    pub(super) fn get(&mut self, key: &'static str) -> Option<Item<'d>> {
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<Item<'d>> {
         self.asked.push(key);
         let value = self.table.get(key)?;
         Some(Item {
@@ -287,7 +310,7 @@ impl<'d> Table<'d> {
     }
 
     /// The value of a key that must be there.
-    pub(super) fn need(
+    pub(crate) fn need(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -299,17 +322,17 @@ impl<'d> Table<'d> {
         item
     }
 
-    pub(super) fn text(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Option<Text> {
+    pub(crate) fn text(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Option<Text> {
         self.get(key)?.text(problems)
     }
 
-    pub(super) fn texts(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Vec<Text> {
+    pub(crate) fn texts(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Vec<Text> {
         self.get(key)
             .map(|item| item.texts(problems))
             .unwrap_or_default()
     }
 
-    pub(super) fn table(
+    pub(crate) fn table(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -318,7 +341,7 @@ impl<'d> Table<'d> {
     }
 
     /// The tables of `[[key]]`; none when the key is absent.
-    pub(super) fn tables(
+    pub(crate) fn tables(
         &mut self,
         key: &'static str,
         problems: &mut Problems<'_>,
@@ -332,7 +355,7 @@ impl<'d> Table<'d> {
     }
 
     /// All entries of a table whose keys are free, each with the place of its key.
-    pub(super) fn entries(&self) -> Vec<(Text, Item<'d>)> {
+    pub(crate) fn entries(&self) -> Vec<(Text, Item<'d>)> {
         self.table
             .iter()
             .map(|(key, value)| {
@@ -347,7 +370,7 @@ impl<'d> Table<'d> {
     }
 
     /// Keys that nobody asked for are unknown.
-    pub(super) fn finish(self, problems: &mut Problems<'_>) {
+    pub(crate) fn finish(self, problems: &mut Problems<'_>) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
             if !self.asked.contains(&name) {

@@ -5,7 +5,7 @@ mod charset;
 mod check;
 mod crawl;
 mod definition;
-mod document;
+pub(crate) mod document;
 mod endpoint;
 mod extract;
 mod inputs;
@@ -37,6 +37,7 @@ pub use definition::SiteDefinition;
 pub use document::{DefinitionErrors, Problem};
 pub use links::{PageLinks, page_links};
 pub use load::{builtin, load_dir};
+pub(crate) use schema::read_limits;
 
 /// One platform to crawl. A TOML definition is one implementation; an application may bring its own.
 ///

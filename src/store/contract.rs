@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::messages::{Claim, Exchange, Hold, Leased, Push, ReleaseOwner, SiteStats};
+use super::messages::{Claim, Exchange, Hold, LaneRoom, Leased, Push, ReleaseOwner, SiteStats};
 use super::traits::{Frontier, Records, Runs};
 use crate::model::{
     Change, Completion, LeaseToken, ListState, NewTask, Outcome, Params, Record, StopReason, Task,
@@ -101,6 +101,7 @@ pub(crate) fn exchange(
         owner: 1,
         completions,
         lease,
+        room: LaneRoom::default(),
     };
     let leased = store.exchange(at(now), exchange).unwrap();
     store.commit(at(now)).unwrap();
@@ -143,6 +144,8 @@ pub(crate) fn check_all<F: Fixture>() {
     of_one_key_the_latest_parameters_and_the_smallest_depth_count::<F>();
     order_is_by_priority_then_fair_between_lanes::<F>();
     batches_do_not_change_the_order::<F>();
+    each_lane_is_leased_what_it_has_room_for::<F>();
+    what_was_asked_least_goes_first::<F>();
     a_completion_is_one_step::<F>();
     a_stale_token_changes_nothing::<F>();
     every_end_leads_to_its_state::<F>();
@@ -241,6 +244,65 @@ fn batches_do_not_change_the_order<F: Fixture>() {
         }
         assert_eq!(order, expected, "in batches of {batch}");
     }
+}
+
+fn each_lane_is_leased_what_it_has_room_for<F: Fixture>() {
+    let fixture = F::new();
+    let mut store = fixture.open(at(0));
+    push(&mut store, 0, (1..=6).map(|n| task(n, "a", 0)).collect());
+    push(&mut store, 0, (7..=9).map(|n| task(n, "b", 5)).collect());
+    push(&mut store, 0, vec![task(10, "c", 9)]);
+    let ask = |store: &mut F::Store, owner, lease, each, lanes: &[(&str, usize)]| {
+        let lanes = lanes.iter().map(|(lane, room)| ((*lane).into(), *room));
+        let exchange = Exchange {
+            site: SITE.into(),
+            owner,
+            completions: vec![],
+            lease,
+            room: LaneRoom {
+                each,
+                lanes: lanes.collect(),
+            },
+        };
+        let leased = store.exchange(at(0), exchange).unwrap();
+        store.commit(at(0)).unwrap();
+        leased
+    };
+    let first = ask(&mut store, 1, 9, 1, &[("a", 3), ("c", 0), ("unknown", 7)]);
+    assert_eq!(numbers(&first), [1, 2, 3, 7]);
+    assert!(!first.more, "what is left has no room");
+    let second = ask(&mut store, 1, 2, 9, &[("a", 0)]);
+    assert_eq!(numbers(&second), [8, 9]);
+    assert!(second.more, "the last lane had room");
+    let release = ReleaseOwner {
+        site: SITE.into(),
+        owner: 1,
+    };
+    assert_eq!(store.release_owner(at(0), release).unwrap(), 6);
+    // What a dead holder had comes first, but not beyond its lane's room.
+    let again = ask(&mut store, 2, 9, 9, &[("a", 2), ("b", 2)]);
+    assert_eq!(numbers(&again), [1, 2, 7, 8, 10]);
+    assert_eq!(numbers(&ask(&mut store, 2, 9, 9, &[])), [3, 9, 4, 5, 6]);
+}
+
+fn what_was_asked_least_goes_first<F: Fixture>() {
+    let fixture = F::new();
+    let mut store = fixture.open(at(0));
+    push(&mut store, 0, (1..=3).map(|n| task(n, "a", 0)).collect());
+    push(&mut store, 0, vec![task(4, "a", 1)]);
+    let fail = |leased: &Leased| {
+        let due = at(0);
+        let outcome = Outcome::ServerError;
+        vec![end(&leased.tasks[0], TaskEnd::Retry { due, outcome })]
+    };
+    let mut ends = vec![];
+    let mut order = Vec::new();
+    for _ in 0..7 {
+        let leased = exchange(&mut store, 0, ends, 1);
+        order.extend(numbers(&leased));
+        ends = fail(&leased);
+    }
+    assert_eq!(order, [1, 2, 3, 1, 2, 3, 1]);
 }
 
 fn a_completion_is_one_step<F: Fixture>() {
@@ -418,6 +480,7 @@ fn what_an_owner_held_comes_first_again<F: Fixture>() {
         owner: 2,
         completions: vec![],
         lease: 1,
+        room: LaneRoom::default(),
     };
     let others = store.exchange(at(0), other).unwrap();
     push(&mut store, 0, vec![task(9, "a", 0)]);
@@ -639,6 +702,7 @@ fn what_was_not_committed_has_not_happened<F: Fixture>() {
             ..done(&first.tasks[0])
         }],
         lease: 1,
+        room: LaneRoom::default(),
     };
     store.exchange(at(0), unsaved).unwrap();
     drop(store);

@@ -1,9 +1,9 @@
 //! Where a user's state lies: what belongs to the user and not to a job.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::state::StateQuotaStore;
-use crate::governor::{PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
+use crate::governor::{LearnedLane, PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
 use crate::model::UnixMillis;
 
 /// The state directory of a user. Nothing is made on disk before it is needed.
@@ -50,15 +50,17 @@ pub struct LazyQuotaStore {
 }
 
 impl LazyQuotaStore {
+    fn directory(&self) -> Result<&Path, QuotaStoreError> {
+        self.folder.0.as_deref().ok_or_else(|| {
+            QuotaStoreError(
+                "this system names no home folder: name a state directory with `state`".to_owned(),
+            )
+        })
+    }
+
     fn opened(&mut self) -> Result<&mut StateQuotaStore, QuotaStoreError> {
         if self.open.is_none() {
-            let folder = self.folder.0.as_deref().ok_or_else(|| {
-                QuotaStoreError(
-                    "this system names no home folder: name a state directory with `state`"
-                        .to_owned(),
-                )
-            })?;
-            self.open = Some(StateQuotaStore::open(folder)?);
+            self.open = Some(StateQuotaStore::open(self.directory()?)?);
         }
         self.open
             .as_mut()
@@ -77,5 +79,60 @@ impl QuotaStore for LazyQuotaStore {
         permits: &[Vec<Use>],
     ) -> Result<Vec<Recorded>, QuotaStoreError> {
         self.opened()?.record(now, permits)
+    }
+
+    fn learned(&mut self) -> Result<Vec<LearnedLane>, QuotaStoreError> {
+        if self.open.is_none() {
+            self.open = StateQuotaStore::open_existing(self.directory()?)?;
+        }
+        match &mut self.open {
+            Some(open) => open.learned(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn keep_learned(&mut self, lanes: &[LearnedLane]) -> Result<(), QuotaStoreError> {
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        self.opened()?.keep_learned(lanes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_what_was_learned_makes_nothing_and_keeping_does() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let directory = parent.path().join("state");
+        let folder = StateFolder::of(Some(directory.clone()));
+        let mut store = folder.quota_store();
+        assert_eq!(store.learned(), Ok(Vec::new()));
+        assert_eq!(store.keep_learned(&[]), Ok(()));
+        assert!(!directory.exists(), "nothing is needed yet");
+        let lane = LearnedLane {
+            scope: "s/a".to_owned(),
+            at: UnixMillis(5),
+            learned: "{}".to_owned(),
+        };
+        let lanes = std::slice::from_ref(&lane);
+        store.keep_learned(lanes).expect("keeps");
+        assert_eq!(folder.quota_store().learned(), Ok(vec![lane]));
+    }
+
+    #[test]
+    fn a_corrupt_file_is_an_error_each_time_and_never_a_panic() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join(super::super::state::STATE_FILE);
+        std::fs::write(&file, "this is no database, by any means at all").expect("writes");
+        let mut store = StateFolder::of(Some(directory.path().to_owned())).quota_store();
+        for _ in 0..2 {
+            let error = store.learned().expect_err("not a database").to_string();
+            assert!(error.contains("state.db"), "{error}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        assert_eq!(store.learned(), Ok(Vec::new()), "asked anew");
     }
 }

@@ -42,6 +42,27 @@ pub struct Exchange {
     pub completions: Vec<Completion>,
     /// How many new leases to take, at most.
     pub lease: usize,
+    /// How many of them each lane may have.
+    pub room: LaneRoom,
+}
+
+/// How many new leases each lane may have: one whose tasks have to wait must not take them all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneRoom {
+    /// Every lane that is not named.
+    pub each: usize,
+    /// These lanes; zero: none at all.
+    pub lanes: Vec<(Name, usize)>,
+}
+
+impl Default for LaneRoom {
+    /// No bound.
+    fn default() -> Self {
+        Self {
+            each: usize::MAX,
+            lanes: Vec::new(),
+        }
+    }
 }
 
 /// What there is to do next.
@@ -53,8 +74,10 @@ pub struct Leased {
     pub pending: u64,
     /// Tasks of the site that are leased, the new ones included.
     pub leased: u64,
-    /// When the earliest delayed or held task is due, if none could be leased now.
+    /// When the earliest delayed or held task is due.
     pub next_due: Option<UnixMillis>,
+    /// Whether more could have been leased, of lanes that have room; tells something only when leases were asked for.
+    pub more: bool,
     /// Completions that were refused because their token was stale.
     pub stale: u64,
     /// Whether the page cap of the job was reached: what is pending stays so.

@@ -24,8 +24,8 @@ pub use folder::{LazyQuotaStore, StateFolder};
 #[doc(hidden)]
 pub use kill::{CommitKind, KillHook, KillPoint, Moment};
 pub use messages::{
-    Claim, Close, Exchange, Hold, Leased, Push, Pushed, RecordStats, ReleaseOwner, SiteStats,
-    Stats, StoreStats, Trouble,
+    Claim, Close, Exchange, Hold, LaneRoom, Leased, Push, Pushed, RecordStats, ReleaseOwner,
+    SiteStats, Stats, StoreStats, Trouble,
 };
 pub use sqlite::{Caps, JobStore, OpenOptions, Opened, ReadStore, STORE_DIR, STORE_FILE};
 pub use state::StateQuotaStore;

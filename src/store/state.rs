@@ -1,11 +1,12 @@
-//! The state of the user, beside all jobs: used quota. One SQLite file that several processes may share.
+//! The state of the user, beside all jobs: used quota, and what lanes have learned. One SQLite file that several
+//! processes may share.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use crate::governor::{PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
+use crate::governor::{LearnedLane, PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
 use crate::model::UnixMillis;
 
 /// Name of the file in the state directory.
@@ -15,6 +16,10 @@ pub(super) const STATE_FILE: &str = "state.db";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Commits between two removals of what has expired.
 const PRUNE_EVERY: u32 = 1000;
+/// The version of the tables. Files of before it was marked have version 0 and lack what is made when missing.
+const VERSION: i64 = 1;
+/// What was learned this long ago says nothing any more: 90 days. It bounds the file, too.
+const LEARNED_KEEP: Duration = Duration::from_secs(90 * 86_400);
 
 /// Used quota in `state.db`. A use is on disk, synced, before its permit leaves; processes that share
 /// the file see each other's uses before they store their own.
@@ -38,7 +43,8 @@ impl StateQuotaStore {
         let path = directory.join(STATE_FILE);
         std::fs::create_dir_all(directory)
             .map_err(|error| QuotaStoreError(format!("{}: {error}", directory.display())))?;
-        let connection = connect(&path).map_err(|error| failed(&path, &error))?;
+        let connection = Connection::open(&path).map_err(|error| failed(&path, &error))?;
+        prepare(&path, &connection)?;
         Ok(Self {
             path,
             connection,
@@ -47,6 +53,17 @@ impl StateQuotaStore {
             seen: 0,
             commits: 0,
         })
+    }
+
+    /// As [`open`](Self::open), but `None` when there is no file: nothing is made.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_existing(directory: &Path) -> Result<Option<Self>, QuotaStoreError> {
+        match directory.join(STATE_FILE).try_exists() {
+            Ok(false) => Ok(None),
+            Ok(true) | Err(_) => Self::open(directory).map(Some),
+        }
     }
 
     fn try_load(&mut self, now: UnixMillis) -> rusqlite::Result<Vec<PastUse>> {
@@ -88,6 +105,29 @@ impl StateQuotaStore {
         self.seen = seen;
         Ok(Recorded::answer(fresh, permits.len()))
     }
+
+    fn try_keep(&mut self, lanes: &[LearnedLane]) -> rusqlite::Result<()> {
+        let Some(newest) = lanes.iter().map(|lane| lane.at).max() else {
+            return Ok(());
+        };
+        let transaction = immediate(&mut self.connection)?;
+        {
+            // Of two processes that crawl one site, the one that knew it last is right.
+            let mut upsert = transaction.prepare_cached(
+                "INSERT INTO learned (scope, at, learned) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (scope) DO UPDATE SET at = excluded.at, learned = excluded.learned
+                 WHERE excluded.at >= at",
+            )?;
+            for lane in lanes {
+                upsert.execute(params![lane.scope, lane.at.0, lane.learned])?;
+            }
+            let keep = i64::try_from(LEARNED_KEEP.as_millis()).unwrap_or(i64::MAX);
+            transaction
+                .prepare_cached("DELETE FROM learned WHERE at < ?1")?
+                .execute([newest.0.saturating_sub(keep)])?;
+        }
+        transaction.commit()
+    }
 }
 
 impl QuotaStore for StateQuotaStore {
@@ -104,15 +144,37 @@ impl QuotaStore for StateQuotaStore {
         self.try_record(now, permits)
             .map_err(|error| failed(&self.path, &error))
     }
+
+    fn learned(&mut self) -> Result<Vec<LearnedLane>, QuotaStoreError> {
+        read_learned(&self.connection).map_err(|error| failed(&self.path, &error))
+    }
+
+    fn keep_learned(&mut self, lanes: &[LearnedLane]) -> Result<(), QuotaStoreError> {
+        self.try_keep(lanes)
+            .map_err(|error| failed(&self.path, &error))
+    }
 }
 
 fn failed(path: &Path, error: &rusqlite::Error) -> QuotaStoreError {
     QuotaStoreError(format!("{}: {error}", path.display()))
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+/// Look at the version, make what is missing.
+fn prepare(path: &Path, connection: &Connection) -> Result<(), QuotaStoreError> {
+    let version = connection
+        .busy_timeout(BUSY_TIMEOUT)
+        .and_then(|()| connection.pragma_query_value(None, "user_version", |row| row.get(0)))
+        .map_err(|error| failed(path, &error))?;
+    if version > VERSION {
+        return Err(QuotaStoreError(format!(
+            "{}: it is of version {version}, made by a newer program; this one knows up to {VERSION}",
+            path.display()
+        )));
+    }
+    make_tables(connection, version).map_err(|error| failed(path, &error))
+}
+
+fn make_tables(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     // AUTOINCREMENT: a number is never used again, so that "newer than" stays true after a removal.
@@ -124,9 +186,30 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
              until INTEGER NOT NULL,
              owner INTEGER NOT NULL
          ) STRICT;
-         CREATE INDEX IF NOT EXISTS quota_use_until ON quota_use (until);",
+         CREATE INDEX IF NOT EXISTS quota_use_until ON quota_use (until);
+         CREATE TABLE IF NOT EXISTS learned (
+             scope TEXT PRIMARY KEY,
+             at INTEGER NOT NULL,
+             learned TEXT NOT NULL
+         ) STRICT, WITHOUT ROWID;",
     )?;
-    Ok(connection)
+    if version < VERSION {
+        connection.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(())
+}
+
+fn read_learned(connection: &Connection) -> rusqlite::Result<Vec<LearnedLane>> {
+    connection
+        .prepare_cached("SELECT scope, at, learned FROM learned ORDER BY scope")?
+        .query_map([], |row| {
+            Ok(LearnedLane {
+                scope: row.get(0)?,
+                at: UnixMillis(row.get(1)?),
+                learned: row.get(2)?,
+            })
+        })?
+        .collect()
 }
 
 fn immediate(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
@@ -236,6 +319,74 @@ mod tests {
         )
         .expect("writes");
         let error = StateQuotaStore::open(directory.path()).expect_err("not a database");
+        assert!(error.to_string().contains(STATE_FILE), "{error}");
+    }
+
+    fn lane(scope: &str, at: i64, learned: &str) -> LearnedLane {
+        LearnedLane {
+            scope: scope.to_owned(),
+            at: UnixMillis(at),
+            learned: learned.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_lanes_learned_survives_and_the_latest_word_counts() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut store = StateQuotaStore::open(directory.path()).expect("opens");
+        assert_eq!(store.learned(), Ok(Vec::new()));
+        let lanes = [lane("s/b", 10, "1"), lane("s/a", 10, "2")];
+        store.keep_learned(&lanes).expect("keeps");
+        drop(store);
+        let mut one = StateQuotaStore::open(directory.path()).expect("opens again");
+        let mut two = StateQuotaStore::open(directory.path()).expect("opens beside it");
+        let [b, a] = lanes;
+        assert_eq!(one.learned(), Ok(vec![a, b.clone()]));
+        two.keep_learned(&[lane("s/a", 12, "4")]).expect("keeps");
+        one.keep_learned(&[lane("s/a", 11, "3")]).expect("keeps");
+        assert_eq!(one.learned(), Ok(vec![lane("s/a", 12, "4"), b]));
+    }
+
+    #[test]
+    fn what_was_learned_long_ago_is_forgotten() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut store = StateQuotaStore::open(directory.path()).expect("opens");
+        let day = 86_400_000;
+        store
+            .keep_learned(&[lane("old", 0, "1"), lane("known", 1, "1")])
+            .expect("keeps");
+        let new = lane("new", 90 * day, "1");
+        store
+            .keep_learned(std::slice::from_ref(&new))
+            .expect("keeps");
+        let kept = store.learned().expect("reads");
+        assert_eq!(kept.len(), 3, "90 days old is kept: {kept:?}");
+        let later = lane("known", 90 * day + 1, "2");
+        store
+            .keep_learned(std::slice::from_ref(&later))
+            .expect("keeps");
+        assert_eq!(store.learned(), Ok(vec![later, new]));
+    }
+
+    #[test]
+    fn a_file_of_before_learning_is_taken_over_and_a_newer_one_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join(STATE_FILE);
+        let old = Connection::open(&file).expect("opens");
+        old.execute_batch(
+            "CREATE TABLE quota_use (id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL,
+             at INTEGER NOT NULL, until INTEGER NOT NULL, owner INTEGER NOT NULL) STRICT;
+             INSERT INTO quota_use VALUES (1, 'a', 1000, 61000, 7);",
+        )
+        .expect("an old file");
+        let mut store = StateQuotaStore::open(directory.path()).expect("opens");
+        assert_eq!(store.load(UnixMillis(2000)).expect("loads").len(), 1);
+        store.keep_learned(&[lane("s/a", 1, "1")]).expect("keeps");
+        drop(store);
+        old.pragma_update(None, "user_version", VERSION + 1)
+            .expect("marked");
+        let error = StateQuotaStore::open(directory.path()).expect_err("newer");
+        assert!(error.to_string().contains("newer program"), "{error}");
         assert!(error.to_string().contains(STATE_FILE), "{error}");
     }
 }

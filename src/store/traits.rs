@@ -22,7 +22,8 @@ pub trait Frontier {
     fn push(&mut self, now: UnixMillis, push: Push) -> Result<Pushed, StoreError>;
 
     /// End leases, each with its records, follow-ups and list state, then take new ones, in one step.
-    /// A completion with a stale token changes nothing.
+    /// A completion with a stale token changes nothing. In a lane the smallest priority goes first, of equals the task
+    /// that was asked least often, then the oldest.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -1,6 +1,7 @@
 //! The Supervisor: lifecycle of a node's actors, and the report of a run.
 
 mod actor;
+mod lane_report;
 mod messages;
 mod report;
 mod restart;

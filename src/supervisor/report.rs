@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::lane_report::LaneReport;
 use crate::governor::GovernorSnapshot;
 use crate::model::{Job, Mode, Outcome, UnixMillis};
 use crate::observe::{EndpointMetrics, Metrics};
@@ -157,6 +158,9 @@ pub struct EndpointReport {
     pub latency_ms_p50: f64,
     /// 95th percentile of the same.
     pub latency_ms_p95: f64,
+    /// What the governor did for it.
+    #[serde(default)]
+    pub governor: LaneReport,
 }
 
 /// Records of one kind.
@@ -240,12 +244,15 @@ pub(super) fn report(facts: &Facts<'_>) -> Report {
                 .collect();
             if let Some(counters) = counters.get(name.as_str()) {
                 for (endpoint, metrics) in &counters.endpoints {
-                    let peak = peak(facts.governor, name, endpoint);
                     let capacity =
                         elapsed.as_secs_f64() * f64::from(facts.governor.max_concurrency_num);
                     site.endpoints.insert(
                         endpoint.to_string(),
-                        EndpointReport::new(metrics, peak, capacity),
+                        EndpointReport::new(
+                            metrics,
+                            LaneReport::of(facts.governor, name, endpoint),
+                            capacity,
+                        ),
                     );
                 }
             }
@@ -299,16 +306,6 @@ fn outcome(facts: &Facts<'_>) -> RunOutcome {
     } else {
         RunOutcome::Complete
     }
-}
-
-fn peak(governor: &GovernorSnapshot, site: &str, endpoint: &str) -> u32 {
-    governor
-        .lanes
-        .iter()
-        .filter(|lane| lane.site == site && lane.endpoint == endpoint)
-        .map(|lane| lane.peak_in_flight)
-        .max()
-        .unwrap_or(0)
 }
 
 impl SiteReport {
@@ -374,7 +371,11 @@ impl From<RecordStats> for RecordReport {
 }
 
 impl EndpointReport {
-    fn new(metrics: &EndpointMetrics, peak_in_flight: u32, capacity_seconds: f64) -> Self {
+    fn new(
+        metrics: &EndpointMetrics,
+        (peak_in_flight, governor): (u32, LaneReport),
+        capacity_seconds: f64,
+    ) -> Self {
         let count = |classes: &[Outcome]| -> u64 {
             classes
                 .iter()
@@ -411,6 +412,7 @@ impl EndpointReport {
             wait_ms_p95: millis(metrics.wait.value_at_quantile(0.95)),
             latency_ms_p50: millis(metrics.latency.value_at_quantile(0.5)),
             latency_ms_p95: millis(metrics.latency.value_at_quantile(0.95)),
+            governor,
         }
     }
 }

@@ -15,7 +15,7 @@ impl Handler<Acquire> for RateGovernor {
 
     fn handle(&mut self, msg: Acquire, ctx: &mut Self::Context) -> Self::Result {
         let ticket = msg.ticket;
-        if self.parked.borrow().contains_key(&ticket) {
+        if ticket.desk().is_some() || self.parked.borrow().contains_key(&ticket) {
             // A ticket names one request; the first keeps it.
             self.answer = Some(Err(Refused::Cancelled));
         } else {
@@ -132,6 +132,8 @@ impl Handler<StoreAnswer> for RateGovernor {
 
     fn handle(&mut self, msg: StoreAnswer, ctx: &mut Self::Context) {
         let msg = match msg {
+            StoreAnswer::Learned(lanes) => return self.learned_came(lanes, ctx),
+            StoreAnswer::Kept(kept) => return self.learned_kept(kept),
             StoreAnswer::Loaded(Ok(uses)) => {
                 self.store_error = None;
                 Msg::UsesLoaded(self.past(uses))

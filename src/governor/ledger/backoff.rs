@@ -64,7 +64,8 @@ pub(crate) struct Reported {
     pub(crate) permit: PermitId,
     pub(crate) epoch: u32,
     pub(crate) outcome: Outcome,
-    pub(crate) retry_after: Option<Duration>,
+    /// What the server asked to wait.
+    pub(crate) wait: Option<Duration>,
 }
 
 impl Default for Backoff {
@@ -83,14 +84,20 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The epoch, where the lane is open and no time has to pass.
+    #[inline]
+    pub(crate) fn calm(&self, now: Timestamp) -> Option<u32> {
+        (self.phase == Phase::Open && now >= self.not_before).then_some(self.epoch)
+    }
+
     pub(crate) fn time_gate(&self, now: Timestamp) -> Option<(Timestamp, WaitReason)> {
         let pause = match self.phase {
             Phase::Pause { until, .. } => until,
             _ => Timestamp::ZERO,
         };
-        // A not-before that covers the pause is what has to pass.
-        if self.not_before > now && self.not_before >= pause {
-            Some((self.not_before, WaitReason::NotBefore))
+        if self.not_before > now {
+            // The pause that goes with it may last a little longer.
+            Some((self.not_before.max(pause), WaitReason::NotBefore))
         } else if pause > now {
             Some((pause, WaitReason::Backoff))
         } else {
@@ -113,6 +120,7 @@ impl Backoff {
     }
 
     /// A permit is granted through an open gate. Returns its epoch.
+    #[inline]
     pub(crate) fn begin(&mut self, permit: PermitId) -> u32 {
         match self.phase {
             Phase::Open => {}
@@ -136,7 +144,13 @@ impl Backoff {
         turn && epoch == self.epoch && self.time_gate(now).is_none()
     }
 
+    /// Nothing leaves before `at`.
+    pub(crate) fn not_before(&mut self, at: Timestamp) {
+        self.not_before = self.not_before.max(at);
+    }
+
     /// A permit ended without telling anything. If it was the probe, the next request is one.
+    #[inline]
     pub(crate) fn lost(&mut self, permit: PermitId) {
         if let Phase::HalfOpen { probe, .. } = &mut self.phase
             && *probe == Some(permit)
@@ -154,7 +168,7 @@ impl Backoff {
         rng: &mut fastrand::Rng,
         faults: Faults,
     ) {
-        let asked = report.retry_after.unwrap_or_default();
+        let asked = report.wait.unwrap_or_default();
         if !asked.is_zero() {
             self.not_before = self.not_before.max(now + asked);
         }

@@ -1,11 +1,13 @@
 //! What outlives a ledger, so that its successor keeps every limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::backoff::Backoff;
-use super::id_map::IdMap;
+use super::kin::Kin;
+use super::learner::{Learner, Stamp};
 use super::level::LevelMemory;
+use super::message::Known;
+use super::recent::Recent;
 use super::{Fault, Faults, Ledger, LedgerConfig, Stage, Totals};
 use crate::governor::messages::{LaneKey, PermitId, Target};
 use crate::model::Timestamp;
@@ -18,18 +20,21 @@ pub struct Carried {
     pub(crate) started: Option<Timestamp>,
     pub(crate) lanes: Vec<LaneMemory>,
     pub(crate) groups: Vec<LevelMemory>,
-    pub(crate) permits: IdMap<PermitId, PermitMemory>,
+    pub(crate) kin: Vec<Kin>,
+    pub(crate) permits: Recent<PermitMemory>,
     pub(crate) pauses: BTreeMap<Target, Timestamp>,
     pub(crate) next_permit: u64,
     pub(crate) totals: Totals,
     pub(crate) draining: bool,
+    pub(crate) known: Option<HashMap<String, Known>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct LaneMemory {
     pub(crate) key: Arc<LaneKey>,
     pub(crate) level: LevelMemory,
-    pub(crate) backoff: Backoff,
+    pub(crate) learner: Learner,
+    pub(crate) kin: Option<u32>,
     pub(crate) granted: u64,
     pub(crate) outcomes: [u64; 19],
 }
@@ -40,7 +45,7 @@ pub(crate) struct PermitMemory {
     pub(crate) granted: Timestamp,
     /// Of the lease; once returned, of the report.
     pub(crate) deadline: Timestamp,
-    pub(crate) epoch: u32,
+    pub(crate) stamp: Stamp,
     /// The holder has given it back, whether the ledger heard of it or not.
     pub(crate) returned: bool,
     /// The ledger heard of it.
@@ -53,10 +58,8 @@ impl Carried {
     /// Permits handed out and not given back.
     #[must_use]
     pub fn permits_out(&self) -> usize {
-        self.permits
-            .values()
-            .filter(|permit| !permit.returned)
-            .count()
+        let out = self.permits.iter();
+        out.filter(|(_, permit)| !permit.returned).count()
     }
 
     /// Note that the holder gave a permit back. A ledger that dies before it hears of it is followed by
@@ -74,7 +77,7 @@ impl Ledger {
         self.dirty.tracked = true;
         self.dirty.config = true;
         self.touch_all();
-        self.dirty.permits.extend(self.out.keys());
+        self.dirty.permits.extend(self.out.iter().map(|(id, _)| id));
     }
 
     /// Bring `carried` up to date with all changes since the last call.
@@ -87,24 +90,34 @@ impl Ledger {
             carried.started = Some(self.started);
             carried.pauses = self.pauses.clone();
             carried.draining = self.draining;
+            carried.known = self.known_loaded.then(|| self.known.clone());
         }
         carried.next_permit = self.next_permit;
         carried.totals = self.totals;
         for id in self.dirty.lanes.drain(..) {
             let lane = &mut self.lanes[id];
             lane.dirty = false;
-            let memory = LaneMemory {
-                key: lane.key.clone(),
-                level: lane.level.memory(),
-                backoff: lane.backoff.clone(),
-                granted: lane.granted,
-                outcomes: lane.outcomes,
-            };
             // Lanes are interned in order, and each is dirty from birth on.
             match carried.lanes.get_mut(id) {
-                Some(place) => *place = memory,
-                None => carried.lanes.push(memory),
+                Some(place) => {
+                    place.level = lane.level.memory();
+                    place.learner.clone_from(&lane.learner);
+                    place.kin = lane.kin;
+                    place.granted = lane.granted;
+                    place.outcomes = lane.outcomes;
+                }
+                None => carried.lanes.push(LaneMemory {
+                    key: lane.key.clone(),
+                    level: lane.level.memory(),
+                    learner: lane.learner.clone(),
+                    kin: lane.kin,
+                    granted: lane.granted,
+                    outcomes: lane.outcomes,
+                }),
             }
+        }
+        if std::mem::take(&mut self.dirty.kin) {
+            carried.kin.clone_from(&self.kin);
         }
         for id in self.dirty.groups.drain(..) {
             let group = &mut self.groups[id];
@@ -126,7 +139,7 @@ impl Ledger {
                         lane: out.lane,
                         granted: out.granted,
                         deadline: out.deadline,
-                        epoch: out.epoch,
+                        stamp: out.stamp,
                         returned,
                         heard: out.stage == Stage::Returned,
                         reported: out.reported,
@@ -162,32 +175,33 @@ impl Ledger {
         ledger.started = carried.started.unwrap_or(now);
         ledger.pauses = carried.pauses.clone();
         ledger.draining = carried.draining;
+        if let Some(known) = &carried.known {
+            ledger.known_loaded = true;
+            ledger.known.clone_from(known);
+        }
         ledger.next_permit = carried.next_permit;
         ledger.totals = carried.totals;
         ledger.group_memory = carried.groups.clone();
         for memory in &carried.lanes {
             let id = ledger.intern(&memory.key, memory.level);
             let lane = &mut ledger.lanes[id];
-            lane.backoff = memory.backoff.clone();
+            lane.learner = memory.learner.clone();
+            lane.kin = memory.kin;
             lane.granted = memory.granted;
             lane.outcomes = memory.outcomes;
         }
+        ledger.kin.clone_from(&carried.kin);
         ledger.group_memory.clear();
         if !faults.on(Fault::RestartForgetsPermits) {
-            for (id, memory) in &carried.permits {
-                ledger.adopt(*id, *memory);
+            for (id, memory) in carried.permits.iter() {
+                ledger.adopt(id, *memory);
             }
         }
         // The map has no order; what ends first stands first.
         ledger.timers.leases.make_contiguous().sort_unstable();
         ledger.timers.reports.make_contiguous().sort_unstable();
-        let known: Vec<_> = ledger.probes_out().collect();
-        for (lane, permit) in known {
-            // A probe decided and never handed out died with the ledger.
-            if !ledger.out.contains_key(&permit) {
-                ledger.lanes[lane].backoff.lost(permit);
-            }
-        }
+        ledger.timers.all_done();
+        ledger.forget_dead_probes();
         ledger
     }
 }

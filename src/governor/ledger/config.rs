@@ -7,6 +7,9 @@ use crate::governor::messages::{LaneKey, Target};
 use crate::model::Name;
 use crate::settings::{BackoffSettings, LimitSettings, Settings};
 
+use super::learner::Manner;
+use super::scale::Scale;
+
 /// Added to the longest exchange: a permit's lease covers the exchange and the way of its release.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
@@ -28,8 +31,11 @@ pub struct LedgerConfig {
     /// Requests that may wait in one lane.
     pub max_waiters: usize,
     /// Whether grants under a quota or a rate slower than one per second are stored before they are
-    /// handed out ([`Action::Store`](super::Action::Store)). Without it they hold for one ledger only.
+    /// handed out ([`Action::Store`](super::Action::Store)), and what earlier runs learned is asked for.
+    /// Without it they hold for one ledger only.
     pub store_uses: bool,
+    /// How long one second of the adaptive law lasts, in seconds: 1, except in tests. 0.001 to 1.
+    pub time_scale: f64,
 }
 
 /// Limits of one site.
@@ -50,8 +56,8 @@ impl Default for LedgerConfig {
 }
 
 impl LedgerConfig {
-    /// The configuration that `settings` describe. Limits of site definitions are merged in by the caller,
-    /// with [`LedgerConfig::set_site`].
+    /// The configuration that `settings` describe. Limits of site definitions are told later,
+    /// by [`Retune`](crate::governor::Retune).
     #[must_use]
     pub fn from_settings(settings: &Settings) -> Self {
         let scale = settings.test_time_scale;
@@ -68,6 +74,7 @@ impl LedgerConfig {
             report_timeout: Duration::from_secs(30),
             max_waiters: 10_000,
             store_uses: true,
+            time_scale: scale,
         };
         for (name, site) in &settings.sites {
             let endpoints = site
@@ -80,33 +87,11 @@ impl LedgerConfig {
                 SiteTable {
                     limits: site.limits.over(&settings.limits),
                     endpoints,
-                    weight: 1,
+                    weight: site.weight.unwrap_or(1),
                 },
             );
         }
         config
-    }
-
-    /// Sets what a site definition allows, below what the settings already say of that site.
-    pub fn set_site(
-        &mut self,
-        site: &Name,
-        limits: &LimitSettings,
-        endpoints: &BTreeMap<String, LimitSettings>,
-    ) {
-        let default_limits = limits.over(&self.default_limits);
-        let table = self.sites.entry(site.clone()).or_insert_with(|| SiteTable {
-            weight: 1,
-            ..SiteTable::default()
-        });
-        table.limits = table.limits.over(&default_limits);
-        for (name, limits) in endpoints {
-            let entry = table
-                .endpoints
-                .entry(Name::from(name.as_str()))
-                .or_default();
-            *entry = entry.over(limits);
-        }
     }
 
     pub(crate) fn site(&self, site: &str) -> &LimitSettings {
@@ -121,6 +106,17 @@ impl LedgerConfig {
             .and_then(|table| table.endpoints.get(&key.endpoint))
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// How the lane of `key` learns.
+    pub(crate) fn manner(&self, key: &LaneKey) -> Manner {
+        let own = self.endpoint(key);
+        let limits = own.over(self.site(&key.site));
+        Manner {
+            mode: limits.mode.unwrap_or_default(),
+            profile: limits.profile.unwrap_or_default(),
+            scale: Scale::new(self.time_scale),
+        }
     }
 
     pub(crate) fn weight(&self, site: &str) -> u32 {

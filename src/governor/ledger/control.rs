@@ -1,7 +1,5 @@
 //! What people tell a ledger: new limits, pauses, the end.
 
-use std::cmp::Reverse;
-
 use super::grant::refuse;
 use super::timers::Wake;
 use super::{Action, Ledger};
@@ -28,8 +26,8 @@ impl Ledger {
         for id in self.lanes_of(target) {
             if matches!(target, Target::Endpoint(..)) {
                 self.lanes[id as usize].level.retune(limits, now, faults);
-                self.touch_lane(id as usize);
             }
+            self.turn(id);
         }
         self.look_at_target(target, actions);
     }
@@ -38,7 +36,7 @@ impl Ledger {
         self.pauses.insert(target.clone(), until);
         self.set_pause(target, until);
         if *target == Target::Global && until < Timestamp::MAX {
-            self.timers.gates.push(Reverse((until, Wake::All)));
+            self.timers.add_gate(until, Wake::All);
         }
         self.look_at_target(target, actions);
     }

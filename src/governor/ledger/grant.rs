@@ -1,11 +1,10 @@
 //! From a request to a permit: gates, waiting, and whose turn it is.
 
-use std::cmp::Reverse;
-
+use super::learner::Stamp;
 use super::level::Gate;
 use super::queue::{Place, Waiter};
 use super::timers::Wake;
-use super::{Action, Fault, Lane, Ledger, OutPermit, Stage, group_scope, lane_scope};
+use super::{Action, Fault, Lane, Ledger, OutPermit, Stage, group_scope};
 use crate::governor::messages::{PermitId, Refused, Ticket, WaitReason};
 use crate::governor::quota_store::Use;
 use crate::model::Timestamp;
@@ -26,7 +25,12 @@ impl Ledger {
         if lane as usize >= self.lanes.len() || self.tickets.contains_key(&ticket) {
             return refuse(ticket, Refused::Cancelled, actions);
         }
+        self.lanes[lane as usize].since.get_or_insert(self.now);
+        if let Some(epoch) = self.calm(lane) {
+            return self.grant_at_once(lane, epoch, ticket, actions);
+        }
         if let Some(why) = self.too_long(lane, waiter) {
+            self.lanes[lane as usize].refused += 1;
             return refuse(ticket, why, actions);
         }
         self.arrivals += 1;
@@ -42,14 +46,76 @@ impl Ledger {
             && self.groups[group].level.gate(self.now, self.faults) == Gate::Open
             && self.lane_gate(lane) == Gate::Open
         {
+            self.lanes[lane as usize].waits.at_once();
             return self.begin(lane, place, waiter, actions);
         }
         if self.lanes[lane as usize].queue.len() >= self.config.max_waiters {
+            self.lanes[lane as usize].refused += 1;
             return refuse(ticket, Refused::QueueFull, actions);
         }
         self.tickets.insert(ticket, (lane, place));
         self.lanes[lane as usize].queue.push(place, waiter);
         self.look_at_lane(lane, actions);
+    }
+
+    /// The epoch of a permit, where a request of the lane leaves as soon as it asks: what most do where limits
+    /// are not reached.
+    #[inline]
+    fn calm(&self, lane: u32) -> Option<u32> {
+        let lane = &self.lanes[lane as usize];
+        let group = &self.groups[lane.group as usize];
+        let open = self.global_open()
+            && lane.queue.is_empty()
+            && group.ring.is_empty()
+            && lane.kin.is_none()
+            && lane.level.is_calm(self.now)
+            && group.level.is_calm(self.now);
+        if open {
+            lane.learner.calm(self.now)
+        } else {
+            None
+        }
+    }
+
+    /// What [`Ledger::begin`] and [`Ledger::hand_out`] do, for a request that has nothing to wait for.
+    #[inline]
+    fn grant_at_once(&mut self, id: u32, epoch: u32, ticket: Ticket, actions: &mut Vec<Action>) {
+        let now = self.now;
+        let permit = PermitId(self.next_permit);
+        self.next_permit += 1;
+        self.arrivals += 1;
+        self.in_flight += 1;
+        self.totals.peak = self.totals.peak.max(self.in_flight);
+        self.totals.granted += 1;
+        let lane = &mut self.lanes[id as usize];
+        let group = &mut self.groups[lane.group as usize];
+        lane.granted += 1;
+        lane.waits.at_once();
+        let deadline = now + self.config.permit_lease;
+        let out = OutPermit {
+            lane: id,
+            granted: now,
+            deadline,
+            stamp: Stamp::Fixed(epoch),
+            held: None,
+            stage: Stage::Out,
+            reported: false,
+            stored: (false, false),
+            lane_sequence: lane.level.grant(now),
+            group_sequence: group.level.grant(now),
+        };
+        let group = lane.group as usize;
+        self.out.insert(permit, out);
+        self.timers.add_lease(deadline, permit);
+        actions.push(Action::Grant {
+            ticket,
+            permit,
+            lane: super::LaneId(id),
+            deadline,
+        });
+        self.touch_permit(permit);
+        self.touch_lane(id as usize);
+        self.touch_group(group);
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, actions: &mut Vec<Action>) {
@@ -73,6 +139,7 @@ impl Ledger {
     }
 
     /// Whether the global cap lets one more through.
+    #[inline]
     pub(super) fn global_open(&self) -> bool {
         !self.draining && self.in_flight < self.config.cap() && self.all_paused() <= self.now
     }
@@ -84,13 +151,17 @@ impl Ledger {
             .unwrap_or_default()
     }
 
-    pub(super) fn lane_gate(&self, lane: u32) -> Gate {
-        let lane = &self.lanes[lane as usize];
-        if self.needs_load(lane) {
+    pub(super) fn lane_gate(&mut self, id: u32) -> Gate {
+        let (now, faults) = (self.now, self.faults);
+        let lane = &self.lanes[id as usize];
+        if !self.known_loaded || self.needs_load(lane) {
             return Gate::Wait(WaitReason::Quota);
         }
-        match lane.backoff.gate(self.now, self.faults) {
-            Gate::Open => lane.level.gate(self.now, self.faults),
+        match lane.level.gate(now, faults) {
+            Gate::Open => {
+                let (learner, in_flight) = self.learner_mut(id);
+                learner.gate(now, in_flight, faults)
+            }
             closed => closed,
         }
     }
@@ -103,10 +174,11 @@ impl Ledger {
 
     /// The latest of all times that have to pass before a request of the lane.
     pub(super) fn lane_time(&self, lane: u32) -> Option<(Timestamp, WaitReason)> {
+        let learner = self.learner(lane);
         let lane = &self.lanes[lane as usize];
         let all = self.all_paused();
         [
-            lane.backoff.time_gate(self.now),
+            learner.time_gate(self.now),
             lane.level.time_gate(self.now),
             self.groups[lane.group as usize].level.time_gate(self.now),
             (all > self.now).then_some((all, WaitReason::Paused)),
@@ -138,6 +210,7 @@ impl Ledger {
         };
         let wait = at.since(self.now);
         for waiter in self.lanes[lane as usize].queue.impatient(wait) {
+            self.lanes[lane as usize].refused += 1;
             self.tickets.remove(&waiter.ticket);
             refuse(waiter.ticket, self.later(at, why), actions);
         }
@@ -152,6 +225,10 @@ impl Ledger {
         if !self.load_asked && self.needs_load(&self.lanes[id as usize]) {
             self.load_asked = true;
             actions.push(Action::Load);
+        }
+        if !self.known_asked && !self.known_loaded {
+            self.known_asked = true;
+            actions.push(Action::LoadLearned);
         }
         let gate = self.lane_gate(id);
         let lane = &mut self.lanes[id as usize];
@@ -170,7 +247,7 @@ impl Ledger {
             Gate::At(at, _) => {
                 if at < lane.wake {
                     lane.wake = at;
-                    self.timers.gates.push(Reverse((at, Wake::Lane(id))));
+                    self.timers.add_gate(at, Wake::Lane(id));
                 }
             }
             Gate::Wait(_) => {}
@@ -178,6 +255,7 @@ impl Ledger {
     }
 
     /// The same for a group.
+    #[inline]
     pub(super) fn look_at_group(&mut self, id: u32) {
         let group = &mut self.groups[id as usize];
         if group.ring.is_empty() {
@@ -195,7 +273,7 @@ impl Ledger {
                     && at < group.wake
                 {
                     group.wake = at;
-                    self.timers.gates.push(Reverse((at, Wake::Group(id))));
+                    self.timers.add_gate(at, Wake::Group(id));
                 }
             }
         }
@@ -221,6 +299,9 @@ impl Ledger {
             place.in_ring = false;
             if let Some((place, waiter)) = place.queue.pop() {
                 self.tickets.remove(&waiter.ticket);
+                self.lanes[lane as usize]
+                    .waits
+                    .after(self.now.since(waiter.asked));
                 self.begin(lane, place, waiter, actions);
             }
             self.look_at_lane(lane, actions);
@@ -246,11 +327,11 @@ impl Ledger {
         self.next_permit += 1;
         self.in_flight += 1;
         self.totals.peak = self.totals.peak.max(self.in_flight);
+        let stamp = self.stamp(lane_id, permit);
         let lane = &mut self.lanes[lane_id as usize];
         let group = &mut self.groups[lane.group as usize];
         lane.level.reserve();
         group.level.reserve();
-        let epoch = lane.backoff.begin(permit);
         let stored = match self.config.store_uses {
             true => (lane.level.stored(), group.level.stored()),
             false => (false, false),
@@ -259,7 +340,8 @@ impl Ledger {
             lane: lane_id,
             granted: self.now,
             deadline: Timestamp::MAX,
-            epoch,
+            stamp,
+            held: None,
             stage: Stage::Storing,
             reported: false,
             stored,
@@ -280,7 +362,7 @@ impl Ledger {
         }
         if stored.0 {
             uses.push(Use {
-                scope: lane_scope(&lane.key),
+                scope: lane.key.to_string(),
                 keep: lane.level.keep(),
             });
         }
@@ -306,7 +388,7 @@ impl Ledger {
         lane.granted += 1;
         self.totals.granted += 1;
         let (id, deadline, group_id) = (out.lane, out.deadline, lane.group as usize);
-        self.timers.leases.push_back((deadline, permit));
+        self.timers.add_lease(deadline, permit);
         actions.push(Action::Grant {
             ticket,
             permit,

@@ -126,6 +126,11 @@ impl Level {
                 .is_some_and(|pace| pace.interval() >= STORED_INTERVAL_NANOS)
     }
 
+    /// The most that may be out; `u32::MAX`: no cap of its own.
+    pub(crate) fn cap(&self) -> u32 {
+        self.cap
+    }
+
     pub(crate) fn has_quota(&self) -> bool {
         !self.quotas.is_empty()
     }
@@ -172,6 +177,32 @@ impl Level {
             Some(index) => self.uses[index] + quota.window,
             None => Timestamp::ZERO,
         })
+    }
+
+    /// Whether one more request may pass now, and nothing of it has to be stored before. Where it is not, the
+    /// gate may still be open.
+    #[inline]
+    pub(crate) fn is_calm(&self, now: Timestamp) -> bool {
+        self.in_flight < self.cap
+            && now >= self.paused
+            && now >= self.blocked
+            && self.quotas.is_empty()
+            && self.pace.as_ref().is_none_or(|pace| {
+                let stored = pace.interval() >= STORED_INTERVAL_NANOS;
+                !stored && self.pending == 0 && now >= pace.earliest(now, 0)
+            })
+    }
+
+    /// Decides a request and lets it leave, through a calm gate.
+    #[inline]
+    pub(crate) fn grant(&mut self, now: Timestamp) -> u64 {
+        self.adopt();
+        if let Some(pace) = &mut self.pace {
+            pace.take(now);
+        }
+        self.last_grant = Some(now);
+        self.sequence += 1;
+        self.sequence
     }
 
     /// Whether one more request may pass now.
@@ -239,18 +270,21 @@ impl Level {
     }
 
     /// A permit of an earlier ledger holds a slot.
+    #[inline]
     pub(crate) fn adopt(&mut self) {
         self.in_flight += 1;
         self.peak = self.peak.max(self.in_flight);
     }
 
     /// A slot comes back.
+    #[inline]
     pub(crate) fn free(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// Grant number `grant` was not used. Its place in the pace comes back if it was the last one;
     /// a quota's use stays, for it is on disk already.
+    #[inline]
     pub(crate) fn unused(&mut self, grant: u64) {
         if grant == self.sequence
             && let Some(pace) = &mut self.pace

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::LaneId;
+use super::{LaneId, Learned};
 use crate::governor::messages::{Hints, PermitId, Refused, Target, Ticket};
 use crate::governor::quota_store::Use;
 use crate::model::{Outcome, Timestamp};
@@ -68,12 +68,23 @@ pub enum Msg {
     Tick,
     /// What earlier processes used, from the quota store. Until it comes, nothing leaves that is stored.
     UsesLoaded(Vec<(String, Timestamp)>),
+    /// What earlier runs knew of lanes, by scope. Until it comes, nothing is granted.
+    LearnedLoaded(Vec<(String, Known)>),
     /// The use of a permit is stored: it may be handed out.
     UseStored(PermitId),
     /// Other processes used the same quotas meanwhile; the use of the permit is *not* stored.
     UseBehind(PermitId, Vec<(String, Timestamp)>),
     /// The use of a permit could not be stored; do not ask before the time has passed.
     UseFailed(PermitId, Duration),
+}
+
+/// What is worth knowing of a lane in the next run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Known {
+    /// What its law learned.
+    pub learned: Option<Learned>,
+    /// What is left of a time that its server named.
+    pub wait: Option<Duration>,
 }
 
 /// What a ledger wants done.
@@ -99,6 +110,11 @@ pub enum Action {
     },
     /// Read what was stored, then say [`Msg::UsesLoaded`]. Asked once, when it is first needed.
     Load,
+    /// Read what earlier runs knew of lanes, then say [`Msg::LearnedLoaded`]. Asked once, when it is first
+    /// needed.
+    LoadLearned,
+    /// A server named a time that outlasts a restart: store [`Ledger::known`](super::Ledger::known) now.
+    KeepLearned,
     /// Store the uses of a permit, then say [`Msg::UseStored`], [`Msg::UseBehind`] or [`Msg::UseFailed`].
     Store {
         /// The permit.

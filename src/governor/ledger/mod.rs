@@ -8,21 +8,28 @@
 //! Waiting costs nothing: a lane whose gate is closed is looked at again when its time has come or when
 //! something happened to it, so that no message is handled in time that grows with lanes or waiters.
 
+mod adapt;
 mod backoff;
 mod carry;
 mod config;
 mod control;
 mod grant;
 mod id_map;
+mod kin;
+mod known;
+mod learner;
 mod level;
 mod message;
 mod pace;
 mod queue;
+mod recent;
 mod report;
+mod scale;
 mod share;
 mod snapshot;
 mod stored;
 mod timers;
+mod waits;
 
 #[cfg(test)]
 mod cases;
@@ -31,16 +38,21 @@ mod properties;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use self::backoff::Backoff;
+pub use self::adapt::Learned;
 pub use self::carry::Carried;
 pub use self::config::{LedgerConfig, SiteTable};
 use self::id_map::IdMap;
+use self::kin::{Kin, Trace};
+use self::learner::{Learner, Stamp};
 use self::level::{Level, LevelMemory};
-pub use self::message::{Action, Msg};
+pub use self::message::{Action, Known, Msg};
 use self::queue::{Place, Queue, Waiter};
+use self::recent::Recent;
 use self::share::{Claims, Share};
 use self::timers::Timers;
+use self::waits::Waits;
 use super::messages::{LaneKey, PermitId, Target, Ticket};
 use crate::model::{Name, Timestamp};
 use crate::settings::LimitSettings;
@@ -111,7 +123,9 @@ struct OutPermit {
     granted: Timestamp,
     /// Of the lease; once returned, of the report.
     deadline: Timestamp,
-    epoch: u32,
+    stamp: Stamp,
+    /// How long it was held; known once it is returned.
+    held: Option<Duration>,
     stage: Stage,
     /// Its report has come; no other is heard.
     reported: bool,
@@ -126,14 +140,23 @@ struct Lane {
     key: Arc<LaneKey>,
     group: u32,
     level: Level,
-    backoff: Backoff,
+    learner: Learner,
+    /// Learns together with others: place in `Ledger::kin`. Its own learner rests meanwhile.
+    kin: Option<u32>,
+    trace: Trace,
     queue: Queue,
     /// Whether the lane stands in its group's ring.
     in_ring: bool,
     wake: Timestamp,
     dirty: bool,
     granted: u64,
+    refused: u64,
     outcomes: [u64; 19],
+    waits: Waits,
+    /// Sum of the times that its permits were held.
+    busy: Duration,
+    /// When it was asked first.
+    since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -156,6 +179,7 @@ struct Dirty {
     config: bool,
     lanes: Vec<usize>,
     groups: Vec<usize>,
+    kin: bool,
     permits: Vec<PermitId>,
 }
 
@@ -171,9 +195,11 @@ pub struct Ledger {
     totals: Totals,
     lanes: Vec<Lane>,
     groups: Vec<Group>,
+    /// Lanes that learn together, because they share a limit of their server.
+    kin: Vec<Kin>,
     lane_ids: HashMap<Arc<LaneKey>, u32>,
     group_ids: HashMap<(Name, Option<Name>), u32>,
-    out: IdMap<PermitId, OutPermit>,
+    out: Recent<OutPermit>,
     next_permit: u64,
     tickets: IdMap<Ticket, (u32, Place)>,
     arrivals: u64,
@@ -186,6 +212,10 @@ pub struct Ledger {
     history: HashMap<String, Vec<Timestamp>>,
     loaded: bool,
     load_asked: bool,
+    /// What earlier runs learned, by scope, of lanes not met yet.
+    known: HashMap<String, Known>,
+    known_loaded: bool,
+    known_asked: bool,
     draining: bool,
     group_memory: Vec<LevelMemory>,
     dirty: Dirty,
@@ -197,6 +227,7 @@ impl Ledger {
     pub fn new(config: LedgerConfig, seed: u64, now: Timestamp) -> Self {
         Self {
             loaded: !config.store_uses,
+            known_loaded: !config.store_uses,
             config,
             faults: Faults::default(),
             rng: fastrand::Rng::with_seed(seed),
@@ -206,9 +237,10 @@ impl Ledger {
             totals: Totals::default(),
             lanes: Vec::new(),
             groups: Vec::new(),
+            kin: Vec::new(),
             lane_ids: HashMap::new(),
             group_ids: HashMap::new(),
-            out: IdMap::default(),
+            out: Recent::default(),
             next_permit: 1,
             tickets: IdMap::default(),
             arrivals: 0,
@@ -218,6 +250,8 @@ impl Ledger {
             pauses: BTreeMap::new(),
             history: HashMap::new(),
             load_asked: false,
+            known: HashMap::new(),
+            known_asked: false,
             draining: false,
             group_memory: Vec::new(),
             dirty: Dirty::default(),
@@ -230,7 +264,11 @@ impl Ledger {
             Some(id) => LaneId(*id),
             None => {
                 let id = self.intern(key, LevelMemory::default());
-                LaneId(u32::try_from(id).unwrap_or(u32::MAX))
+                let number = u32::try_from(id).unwrap_or(u32::MAX);
+                if self.known_loaded {
+                    self.presume(number);
+                }
+                LaneId(number)
             }
         }
     }
@@ -249,9 +287,12 @@ impl Ledger {
 
     /// Handle one message at `now`; what is to be done is added to `actions`. An instant before an
     /// earlier one is read as that one.
+    #[inline]
     pub fn handle(&mut self, now: Timestamp, msg: Msg, actions: &mut Vec<Action>) {
         self.now = self.now.max(now);
-        self.pass_time(actions);
+        if self.timers.may_be_due(self.now) {
+            self.pass_time(actions);
+        }
         match msg {
             Msg::Acquire {
                 ticket,
@@ -262,7 +303,11 @@ impl Ledger {
                 ticket,
                 lane.0,
                 priority,
-                Waiter { ticket, patience },
+                Waiter {
+                    ticket,
+                    patience,
+                    asked: self.now,
+                },
                 actions,
             ),
             Msg::Release { permit, used } => self.release(permit, used, actions),
@@ -280,31 +325,43 @@ impl Ledger {
             Msg::Resume { target } => self.resume(&target, actions),
             Msg::Drain => self.drain(actions),
             Msg::Tick => {}
+            Msg::LearnedLoaded(known) => self.learned_loaded(known, actions),
             Msg::UsesLoaded(uses) => self.uses_loaded(uses, actions),
             Msg::UseStored(permit) => self.use_stored(permit, actions),
             Msg::UseBehind(permit, uses) => self.use_behind(permit, uses, actions),
             Msg::UseFailed(permit, wait) => self.use_failed(permit, wait, actions),
         }
-        self.pump(actions);
+        if !self.claims.is_empty() {
+            self.pump(actions);
+        }
     }
 
     fn intern(&mut self, key: &Arc<LaneKey>, memory: LevelMemory) -> usize {
         let group = self.intern_group(key);
         let limits = self.config.endpoint(key);
-        let level = self.new_level(&limits, memory, &lane_scope(key));
+        let scope = key.to_string();
+        let level = self.new_level(&limits, memory, &scope);
+        let known = self.known.remove(&scope);
+        let learner = self.new_learner(key, known);
         let id = self.lanes.len();
         let number = u32::try_from(id).unwrap_or(u32::MAX);
         let mut lane = Lane {
             key: key.clone(),
             group,
             level,
-            backoff: Backoff::default(),
+            learner,
+            kin: None,
+            trace: Trace::default(),
             queue: Queue::default(),
             in_ring: false,
             wake: Timestamp::MAX,
             dirty: false,
             granted: 0,
+            refused: 0,
             outcomes: [0; 19],
+            waits: Waits::default(),
+            busy: Duration::ZERO,
+            since: None,
         };
         let target = Target::Endpoint(key.site.clone(), key.endpoint.clone());
         lane.level.paused = self.pauses.get(&target).copied().unwrap_or_default();
@@ -395,13 +452,4 @@ fn group_scope(site: &str, host: Option<&Name>) -> String {
         Some(host) => format!("{site}@{host}"),
         None => site.to_owned(),
     }
-}
-
-/// The group's scope, then `/endpoint`.
-fn lane_scope(key: &LaneKey) -> String {
-    format!(
-        "{}/{}",
-        group_scope(&key.site, key.host.as_ref()),
-        key.endpoint
-    )
 }

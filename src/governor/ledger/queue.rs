@@ -31,6 +31,7 @@ impl Place {
 pub(crate) struct Waiter {
     pub(crate) ticket: Ticket,
     pub(crate) patience: Duration,
+    pub(crate) asked: Timestamp,
 }
 
 /// First come first served within a class, with aging between classes.

@@ -1,17 +1,20 @@
 //! From a permit back to a free slot, and what its answer teaches.
 
-use super::backoff::Reported;
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::carry::PermitMemory;
 use super::timers::{Wake, due};
 use super::{Action, Fault, Ledger, OutPermit, Stage};
-use crate::governor::messages::{Hints, PermitId};
+use crate::governor::messages::{Hints, LaneKey, PermitId};
 use crate::model::{Outcome, Timestamp};
 
 impl Ledger {
     pub(super) fn release(&mut self, permit: PermitId, used: bool, actions: &mut Vec<Action>) {
         // A permit that is unknown, reaped or returned already changes nothing: late and double
         // releases are normal after a timeout or a restart.
-        let Some(out) = self.out.get(&permit).copied() else {
+        let now = self.now;
+        let Some(out) = self.out.get_mut(&permit) else {
             return;
         };
         if out.stage == Stage::Storing
@@ -19,28 +22,31 @@ impl Ledger {
         {
             return;
         }
+        let lane = out.lane;
         self.totals.released += 1;
         if out.reported {
             // Answered, so it was sent, whatever its holder says; nothing more is awaited.
             self.forget(permit);
         } else if used {
-            self.free(&out);
-            let until = self.now + self.config.report_timeout;
-            if let Some(out) = self.out.get_mut(&permit) {
-                out.stage = Stage::Returned;
-                out.deadline = until;
-            }
-            self.timers.reports.push_back((until, permit));
+            let until = now + self.config.report_timeout;
+            let granted = out.granted;
+            out.stage = Stage::Returned;
+            out.held = Some(now.since(granted));
+            out.deadline = until;
+            self.free(lane, granted);
+            self.timers.add_report(until, permit);
             self.touch_permit(permit);
         } else {
-            let lane = &mut self.lanes[out.lane as usize];
-            lane.level.unused(out.lane_sequence);
-            let group = &mut self.groups[lane.group as usize];
-            group.level.unused(out.group_sequence);
+            let (of_lane, of_group) = (out.lane_sequence, out.group_sequence);
+            let lane = &mut self.lanes[lane as usize];
+            lane.level.unused(of_lane);
+            self.groups[lane.group as usize].level.unused(of_group);
             self.forget(permit);
         }
-        self.look_at_lane_and_group(out.lane, actions);
-        self.tidy();
+        self.look_at_lane_and_group(lane, actions);
+        if self.timers.has_leftovers(self.out.len()) {
+            self.tidy();
+        }
     }
 
     pub(super) fn report(
@@ -57,22 +63,10 @@ impl Ledger {
         if out.stage == Stage::Storing || out.reported {
             return;
         }
-        let lane = &mut self.lanes[out.lane as usize];
-        lane.outcomes[outcome as usize] += 1;
-        lane.backoff.report(
-            Reported {
-                permit,
-                epoch: out.epoch,
-                outcome,
-                retry_after: hints.retry_after,
-            },
-            self.now,
-            &self.config.backoff,
-            &mut self.rng,
-            self.faults,
-        );
+        self.lanes[out.lane as usize].outcomes[outcome as usize] += 1;
+        self.learn(out.lane, permit, &out, outcome, hints, actions);
         if out.stage == Stage::Returned {
-            self.out.remove(&permit);
+            self.out.discard(&permit);
         } else if let Some(out) = self.out.get_mut(&permit) {
             out.reported = true;
         }
@@ -81,34 +75,49 @@ impl Ledger {
         self.look_at_lane_and_group(out.lane, actions);
     }
 
+    /// The lane of a permit that is out, and for how long it has been.
+    #[must_use]
+    pub fn held(&self, permit: PermitId, now: Timestamp) -> Option<(&Arc<LaneKey>, Duration)> {
+        let out = self.out.get(&permit)?;
+        let lane = &self.lanes[out.lane as usize];
+        (out.stage == Stage::Out).then(|| (&lane.key, now.since(out.granted)))
+    }
+
     /// Frees the slots of a permit.
-    fn free(&mut self, out: &OutPermit) {
+    #[inline]
+    fn free(&mut self, lane: u32, granted: Timestamp) {
         if self.faults.on(Fault::ReleaseForgotten) {
             return;
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        let lane = &mut self.lanes[out.lane as usize];
+        let held = self.now.since(granted);
+        let lane = &mut self.lanes[lane as usize];
         lane.level.free();
+        lane.busy += held;
         let group = &mut self.groups[lane.group as usize];
         group.level.free();
-        group.share.charge(self.now.since(out.granted));
+        group.share.charge(held);
     }
 
     /// A permit ends without a report to come.
     pub(super) fn forget(&mut self, permit: PermitId) {
-        let Some(out) = self.out.remove(&permit) else {
+        let Some(out) = self.out.get(&permit) else {
             return;
         };
-        if out.stage != Stage::Returned {
-            self.free(&out);
+        // Copied field by field: this is half of what a release costs.
+        let (lane, granted, stage, stamp) = (out.lane, out.granted, out.stage, out.stamp);
+        self.out.discard(&permit);
+        if stage != Stage::Returned {
+            self.free(lane, granted);
         }
-        self.lanes[out.lane as usize].backoff.lost(permit);
+        let now = self.now;
+        self.learner_mut(lane).0.lost(permit, stamp, now);
         self.touch_permit(permit);
-        self.touch_lane(out.lane as usize);
+        self.touch_lane(lane as usize);
     }
 
     pub(super) fn look_at_lane_and_group(&mut self, lane: u32, actions: &mut Vec<Action>) {
-        self.look_at_lane(lane, actions);
+        self.look_at_kin(lane, actions);
         self.look_at_group(self.lanes[lane as usize].group);
     }
 
@@ -134,7 +143,7 @@ impl Ledger {
             match wake {
                 Wake::Lane(id) if self.lanes[id as usize].wake == at => {
                     self.lanes[id as usize].wake = Timestamp::MAX;
-                    self.look_at_lane(id, actions);
+                    self.look_at_kin(id, actions);
                 }
                 Wake::Group(id) if self.groups[id as usize].wake == at => {
                     self.groups[id as usize].wake = Timestamp::MAX;
@@ -144,6 +153,7 @@ impl Ledger {
                 _ => {}
             }
         }
+        self.timers.all_done();
     }
 
     /// When [`Msg::Tick`](super::Msg::Tick) is next of use; `None` when only a message can change anything.
@@ -174,9 +184,6 @@ impl Ledger {
         while leases.front().is_some_and(|(_, permit)| !is_out(permit)) {
             leases.pop_front();
         }
-        if leases.len() > 64 + 4 * out.len() {
-            leases.retain(|(_, permit)| is_out(permit));
-        }
         let reports = &mut self.timers.reports;
         while reports
             .front()
@@ -184,7 +191,9 @@ impl Ledger {
         {
             reports.pop_front();
         }
-        if reports.len() > 64 + 4 * out.len() {
+        if self.timers.has_leftovers(out.len()) {
+            self.timers.leases.retain(|(_, permit)| is_out(permit));
+            let reports = &mut self.timers.reports;
             reports.retain(|(_, permit)| out.contains_key(permit));
         }
     }
@@ -203,12 +212,12 @@ impl Ledger {
             (true, true) => (Stage::Returned, report.min(memory.deadline)),
         };
         if stage == Stage::Out {
-            self.timers.leases.push_back((deadline, permit));
+            self.timers.add_lease(deadline, permit);
             self.in_flight += 1;
             lane.level.adopt();
             self.groups[lane.group as usize].level.adopt();
         } else {
-            self.timers.reports.push_back((deadline, permit));
+            self.timers.add_report(deadline, permit);
             self.totals.released += u64::from(!memory.heard);
         }
         self.out.insert(
@@ -217,7 +226,8 @@ impl Ledger {
                 lane: memory.lane,
                 granted: memory.granted,
                 deadline,
-                epoch: memory.epoch,
+                stamp: memory.stamp,
+                held: None,
                 stage,
                 reported: memory.reported,
                 stored: (false, false),
@@ -225,13 +235,5 @@ impl Ledger {
                 group_sequence: 0,
             },
         );
-    }
-
-    /// The probes that lanes wait for.
-    pub(super) fn probes_out(&self) -> impl Iterator<Item = (usize, PermitId)> + '_ {
-        self.lanes
-            .iter()
-            .enumerate()
-            .filter_map(|(id, lane)| Some((id, lane.backoff.probe()?)))
     }
 }

@@ -1,6 +1,8 @@
 //! The state of a ledger, for people and reports.
 
-use super::Ledger;
+use std::time::Duration;
+
+use super::{Ledger, Stage};
 use crate::governor::messages::{GovernorSnapshot, LaneSnapshot};
 use crate::model::{Outcome, Timestamp};
 
@@ -27,15 +29,18 @@ impl Ledger {
 
     fn lane_snapshot(&self, id: usize, now: Timestamp) -> LaneSnapshot {
         let lane = &self.lanes[id];
+        let number = u32::try_from(id).unwrap_or(u32::MAX);
+        let learner = self.learner(number);
+        let found = learner.found(now);
         let group = &self.groups[lane.group as usize];
         let paused = [lane.level.paused, group.level.paused, self.all_paused()];
         let state = if paused.into_iter().any(|until| until > now) {
             "paused"
         } else {
-            lane.backoff.state(now)
+            learner.state(now)
         };
         let not_before = self
-            .lane_time(u32::try_from(id).unwrap_or(u32::MAX))
+            .lane_time(number)
             .map_or(0, |(at, _)| at.since(now).as_millis());
         let outcomes = Outcome::ALL
             .into_iter()
@@ -53,7 +58,54 @@ impl Ledger {
             granted: lane.granted,
             outcomes,
             not_before_ms: u64::try_from(not_before).unwrap_or(u64::MAX),
-            failures: lane.backoff.failures(now),
+            failures: learner.failures(now),
+            mode: self.config.manner(&lane.key).mode.as_str(),
+            pace_per_second: found.map(|found| found.pace_per_second),
+            learned_rate_per_second: found.map(|found| found.estimate_per_second),
+            learned_cap: found.and_then(|found| found.cap),
+            learning_events: learner.events(),
+            shares_with: self.shares_with(id),
+            deferred: lane.waits.deferred(),
+            refused: lane.refused,
+            wait_p50_ms: millis(lane.waits.quantile(0.5)),
+            wait_p95_ms: millis(lane.waits.quantile(0.95)),
+            utilisation: self.utilisation(id, now),
         }
     }
+
+    /// Endpoints that learn together with a lane.
+    fn shares_with(&self, id: usize) -> Vec<String> {
+        let kin = self.lanes[id].kin.map(|kin| &self.kin[kin as usize]);
+        let lanes = kin.into_iter().flat_map(|kin| &kin.lanes);
+        lanes
+            .map(|lane| *lane as usize)
+            .filter(|lane| *lane != id)
+            .map(|lane| self.lanes[lane].key.endpoint.to_string())
+            .collect()
+    }
+
+    /// Time in flight ÷ (cap × time since the first request), with the least of the configured caps.
+    fn utilisation(&self, id: usize, now: Timestamp) -> f64 {
+        let lane = &self.lanes[id];
+        let Some(since) = lane.since else {
+            return 0.0;
+        };
+        let out = self.out.values();
+        let running = out
+            .filter(|out| out.lane as usize == id && out.stage == Stage::Out)
+            .map(|out| now.since(out.granted));
+        let busy = lane.busy + running.sum::<Duration>();
+        let group = &self.groups[lane.group as usize].level;
+        let cap = lane.level.cap().min(group.cap()).min(self.config.cap());
+        let whole = now.since(since).as_secs_f64() * f64::from(cap);
+        if whole > 0.0 {
+            busy.as_secs_f64() / whole
+        } else {
+            0.0
+        }
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::grant::refuse;
-use super::{Action, Ledger, Stage, group_scope, lane_scope};
+use super::learner::Stamp;
+use super::{Action, Ledger, Stage, group_scope};
 use crate::governor::messages::{PermitId, Refused, Target};
 use crate::model::Timestamp;
 
@@ -15,10 +16,10 @@ impl Ledger {
         if out.stage != Stage::Storing {
             return;
         }
-        let (lane, epoch, stored) = (out.lane, out.epoch, out.stored);
+        let (lane, stamp, stored) = (out.lane, out.stamp, out.stored);
         let waiting = self.storing.get(&permit).map(|(_, waiter)| waiter.ticket);
         match waiting {
-            Some(ticket) if self.covered(lane, stored) && self.still_open(lane, permit, epoch) => {
+            Some(ticket) if self.covered(lane, stored) && self.still_open(lane, permit, stamp) => {
                 self.storing.remove(&permit);
                 self.hand_out(permit, ticket, actions);
                 self.look_at_lane_and_group(lane, actions);
@@ -37,11 +38,11 @@ impl Ledger {
     }
 
     /// Whether a permit decided earlier would be decided again now.
-    fn still_open(&mut self, id: u32, permit: PermitId, epoch: u32) -> bool {
+    fn still_open(&mut self, id: u32, permit: PermitId, stamp: Stamp) -> bool {
         let (now, faults) = (self.now, self.faults);
+        let mut open = self.learner(id).still_open(permit, stamp, now);
         let lane = &mut self.lanes[id as usize];
         let group = &mut self.groups[lane.group as usize];
-        let mut open = lane.backoff.still_open(permit, epoch, now);
         for level in [&mut lane.level, &mut group.level] {
             open &= level.would_open(now, faults);
         }
@@ -134,7 +135,7 @@ impl Ledger {
                 .recall(self.history.remove(&scope).unwrap_or_default());
         }
         for lane in &mut self.lanes {
-            let scope = lane_scope(&lane.key);
+            let scope = lane.key.to_string();
             lane.level
                 .recall(self.history.remove(&scope).unwrap_or_default());
         }
@@ -155,7 +156,7 @@ impl Ledger {
                 )
             });
             let lanes = self.lanes.iter_mut();
-            let lane = lanes.map(|lane| (lane_scope(&lane.key), &mut lane.level));
+            let lane = lanes.map(|lane| (lane.key.to_string(), &mut lane.level));
             match group.chain(lane).find(|(name, _)| name == scope) {
                 Some((_, level)) => level.foreign(at),
                 None => self.history.entry(scope.clone()).or_default().push(at),

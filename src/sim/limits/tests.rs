@@ -203,3 +203,45 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_left_is_told_as_it_is_counted() {
+    let left = |limiter: &Limiter, now, at_work| {
+        let left = limiter.left(now, at_work);
+        (left.of, left.remaining, left.reset)
+    };
+    let mut fixed = Limiter::new(Limit::Fixed {
+        max: 3,
+        window: MS(1000),
+        phase: MS(200),
+    });
+    assert_eq!(left(&fixed, MS(0), 0), (3, 3, MS(800)));
+    fixed.admitted(MS(100));
+    assert_eq!(left(&fixed, MS(300), 0), (3, 2, MS(500)));
+    assert_eq!(left(&fixed, MS(800), 0), (3, 3, MS(1000)), "a new window");
+
+    let mut sliding = Limiter::new(Limit::Sliding {
+        max: 2,
+        window: MS(100),
+        count_refused: false,
+    });
+    assert_eq!(left(&sliding, MS(0), 0), (2, 2, MS(0)));
+    sliding.admitted(MS(0));
+    sliding.admitted(MS(60));
+    assert_eq!(left(&sliding, MS(70), 0), (2, 0, MS(30)));
+    assert_eq!(left(&sliding, MS(100), 0), (2, 1, MS(60)));
+
+    let mut bucket = Limiter::new(Limit::Bucket {
+        per_second: 10.0,
+        burst: 4,
+    });
+    bucket.admitted(MS(0));
+    bucket.admitted(MS(0));
+    assert_eq!(left(&bucket, MS(0), 0), (4, 2, MS(200)));
+    assert_eq!(left(&bucket, MS(50), 0), (4, 2, MS(150)), "no half tokens");
+    assert_eq!(left(&bucket, MS(100), 0), (4, 3, MS(100)));
+
+    let at_once = Limiter::new(Limit::Concurrency { max: 5 });
+    assert_eq!(left(&at_once, MS(0), 3), (5, 2, MS(0)));
+    assert_eq!(left(&at_once, MS(0), 9), (5, 0, MS(0)));
+}

@@ -20,7 +20,7 @@ use super::template::Template;
 use super::urls::parse_web;
 use super::{DefinitionErrors, check};
 use crate::model::{Mode, Name, Outcome, RobotsPolicy};
-use crate::settings::LimitSettings;
+use crate::settings::{LimitMode, LimitSettings, Profile};
 
 /// Reads a definition.
 pub(super) fn parse(source: &str, text: &str) -> Result<SiteDefinition, DefinitionErrors> {
@@ -204,7 +204,8 @@ fn read_pairs(table: Option<Table<'_>>, problems: &mut Problems<'_>) -> Vec<(Str
     pairs
 }
 
-fn read_limits(item: &Item<'_>, problems: &mut Problems<'_>) -> LimitSettings {
+/// The limits of a site or an endpoint.
+pub(crate) fn read_limits(item: &Item<'_>, problems: &mut Problems<'_>) -> LimitSettings {
     let Some(mut table) = item.table(problems) else {
         return LimitSettings::default();
     };
@@ -217,6 +218,14 @@ fn read_limits(item: &Item<'_>, problems: &mut Problems<'_>) -> LimitSettings {
     let rate = table
         .text("rate", problems)
         .and_then(|text| keep(text.text.parse(), text.at, problems));
+    let mode = table.text("mode", problems).and_then(|text| {
+        let named = text.text.parse::<LimitMode>();
+        keep(named.map_err(|error| error.to_string()), text.at, problems)
+    });
+    let profile = table.text("profile", problems).and_then(|text| {
+        let named = text.text.parse::<Profile>();
+        keep(named.map_err(|error| error.to_string()), text.at, problems)
+    });
     let quota = table.texts("quota", problems);
     let quota = quota
         .iter()
@@ -224,6 +233,8 @@ fn read_limits(item: &Item<'_>, problems: &mut Problems<'_>) -> LimitSettings {
         .collect();
     table.finish(problems);
     LimitSettings {
+        mode,
+        profile,
         max_concurrency_num,
         rate,
         burst,

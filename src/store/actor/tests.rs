@@ -11,6 +11,7 @@ use super::*;
 use crate::model::{Completion, Mode};
 use crate::store::contract::{SITE, at, done, record, task};
 use crate::store::kill::{KillHook, KillPoint, Moment};
+use crate::store::messages::LaneRoom;
 use crate::store::{OpenOptions, Records};
 
 fn options(dir: &std::path::Path) -> OpenOptions {
@@ -30,6 +31,7 @@ fn exchange(completions: Vec<Completion>, lease: usize) -> Exchange {
         owner: 1,
         completions,
         lease,
+        room: LaneRoom::default(),
     }
 }
 

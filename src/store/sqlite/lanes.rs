@@ -20,6 +20,8 @@ struct Lane {
     /// Token of the last lease taken from it: larger is later.
     served: i64,
     held: Option<UnixMillis>,
+    /// Whether it has had its share of the leases that are being taken.
+    aside: bool,
 }
 
 /// The lanes of one site, in the order in which they are served.
@@ -53,6 +55,7 @@ impl Lanes {
             head: None,
             served,
             held: None,
+            aside: false,
         });
         self.names.push(name.clone());
         self.ids.insert((site, name.clone()), id);
@@ -80,6 +83,7 @@ impl Lanes {
         let order = self.orders.entry(lane.site).or_default();
         if let Some(head) = lane.head
             && lane.held.is_none()
+            && !lane.aside
         {
             order.ready.remove(&(head, lane.served, id));
         }
@@ -91,11 +95,16 @@ impl Lanes {
             (Some(until), _) => {
                 order.held.insert((until, id));
             }
-            (None, Some(head)) => {
+            (None, Some(head)) if !lane.aside => {
                 order.ready.insert((head, lane.served, id));
             }
-            (None, None) => {}
+            (None, _) => {}
         }
+    }
+
+    /// Pass a lane over, or no longer.
+    pub(super) fn set_aside(&mut self, lane: LaneId, aside: bool) {
+        self.update(lane, |lane| lane.aside = aside);
     }
 
     /// A task of this priority became ready.
@@ -229,6 +238,20 @@ mod tests {
         lanes.end_holds(0, UnixMillis(10));
         assert_eq!(lanes.next(0), Some((0, 0, None)));
         assert_eq!(lanes.next_hold(0), None);
+    }
+
+    #[test]
+    fn a_lane_set_aside_is_passed_over_and_keeps_its_place() {
+        let mut lanes = lanes(2);
+        lanes.offer(0, 1);
+        lanes.offer(1, 2);
+        lanes.set_aside(0, true);
+        assert_eq!(lanes.next(0), Some((1, 2, None)));
+        lanes.offer(0, 0);
+        lanes.took(0, 1, Some(0));
+        assert_eq!(lanes.next(0), Some((1, 2, None)));
+        lanes.set_aside(0, false);
+        assert_eq!(lanes.next(0), Some((0, 0, Some(2))));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What comes next: the choice of tasks to lease.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, Row, params};
 
 use super::frontier::{Lease, Queue, read_params};
@@ -7,6 +9,7 @@ use super::lanes::LaneId;
 use super::lists;
 use super::names::NameId;
 use crate::model::{ListState, Task, TaskId, TaskState, UnixMillis};
+use crate::store::messages::LaneRoom;
 
 /// How many delayed tasks are made ready in one go, at least: a bound on what one lease can cost.
 const WAKE: usize = 256;
@@ -38,38 +41,102 @@ impl Next {
     }
 }
 
+/// How many leases each lane may still have in this step.
+struct Rooms {
+    each: usize,
+    left: HashMap<LaneId, usize>,
+}
+
+impl Rooms {
+    fn of(&self, lane: LaneId) -> usize {
+        self.left.get(&lane).copied().unwrap_or(self.each)
+    }
+
+    fn take(&mut self, lane: LaneId) {
+        let left = self.left.entry(lane).or_insert(self.each);
+        *left = left.saturating_sub(1);
+    }
+}
+
 impl Queue {
-    /// Lease up to `want` tasks of a site: first those whose holder died, then lane by lane.
+    /// Lease up to `want` tasks of a site, of each lane what it has `room` for: first those whose holder died, then
+    /// lane by lane.
     ///
-    /// The outcome is that of taking one task after the other, so that batches do not change the order.
+    /// The outcome is that of taking one task after the other, so that batches do not change the order. Also tells
+    /// whether there are more.
     pub(super) fn lease(
         &mut self,
         db: &Connection,
         now: UnixMillis,
         site: NameId,
         owner: u64,
-        want: usize,
-    ) -> rusqlite::Result<Vec<Task>> {
+        (want, room): (usize, &LaneRoom),
+    ) -> rusqlite::Result<(Vec<Task>, bool)> {
         let mut tasks = Vec::with_capacity(want.min(WAKE));
         if want == 0 {
-            return Ok(tasks);
+            return Ok((tasks, false));
         }
         self.wake(db, now, site, want)?;
         self.lanes.end_holds(site, now);
-        self.lease_again(db, site, owner, want, &mut tasks)?;
+        let mut rooms = Rooms {
+            each: room.each,
+            left: HashMap::with_capacity(room.lanes.len()),
+        };
+        for (name, left) in &room.lanes {
+            if let Some(lane) = self.lanes.find(site, name) {
+                rooms.left.insert(lane, *left);
+            }
+        }
+        self.lease_again(db, site, owner, (want, &mut rooms), &mut tasks)?;
+        let full = rooms.left.iter().filter(|(_, left)| **left == 0);
+        let mut aside: Vec<LaneId> = full.map(|(&lane, _)| lane).collect();
+        aside
+            .iter()
+            .for_each(|&lane| self.lanes.set_aside(lane, true));
+        let taken = self.lease_ready(db, site, owner, (want, &mut rooms), &mut aside, &mut tasks);
+        let more = self.lanes.next(site).is_some();
+        aside
+            .iter()
+            .for_each(|&lane| self.lanes.set_aside(lane, false));
+        taken.map(|()| (tasks, more))
+    }
+
+    /// Lease ready tasks lane by lane; those whose room is used up are set aside.
+    fn lease_ready(
+        &mut self,
+        db: &Connection,
+        site: NameId,
+        owner: u64,
+        (want, rooms): (usize, &mut Rooms),
+        aside: &mut Vec<LaneId>,
+        tasks: &mut Vec<Task>,
+    ) -> rusqlite::Result<()> {
         while tasks.len() < want {
             let Some((lane, head, rival)) = self.lanes.next(site) else {
                 break;
             };
             // An equal lane is next in turn after one task; a lane that is ahead goes on until it is not.
-            let room = if rival == Some(head) {
+            let most = if rival == Some(head) {
                 1
             } else {
                 want - tasks.len()
             };
-            self.lease_lane(db, site, owner, lane, (rival, room), &mut tasks)?;
+            let before = tasks.len();
+            self.lease_lane(
+                db,
+                site,
+                owner,
+                lane,
+                (rival, most.min(rooms.of(lane))),
+                tasks,
+            )?;
+            (before..tasks.len()).for_each(|_| rooms.take(lane));
+            if rooms.of(lane) == 0 {
+                self.lanes.set_aside(lane, true);
+                aside.push(lane);
+            }
         }
-        Ok(tasks)
+        Ok(())
     }
 
     /// Make ready what was delayed or parked until now.
@@ -121,16 +188,19 @@ impl Queue {
         db: &Connection,
         site: NameId,
         owner: u64,
-        want: usize,
+        (want, rooms): (usize, &mut Rooms),
         tasks: &mut Vec<Task>,
     ) -> rusqlite::Result<()> {
-        let again = &self.sites.entry(site).or_default().again;
-        let chosen: Vec<_> = again
-            .iter()
-            .filter(|(_, (_, lane))| !self.lanes.is_held(*lane))
-            .map(|(&token, &(task, _))| (token, task))
-            .take(want)
-            .collect();
+        let mut chosen = Vec::new();
+        for (&token, &(task, lane)) in &self.sites.entry(site).or_default().again {
+            if chosen.len() == want {
+                break;
+            }
+            if rooms.of(lane) > 0 && !self.lanes.is_held(lane) {
+                rooms.take(lane);
+                chosen.push((token, task));
+            }
+        }
         for (token, task) in chosen {
             let next = db
                 .prepare_cached(
@@ -160,7 +230,7 @@ impl Queue {
             let mut select = db.prepare_cached(
                 "SELECT id, lane, endpoint, priority, depth, attempts, list, params FROM tasks
                  WHERE lane = ?1 AND state = 0 AND due IS NULL AND token IS NULL
-                 ORDER BY priority, id LIMIT ?2",
+                 ORDER BY priority, attempts, id LIMIT ?2",
             )?;
             let limit = i64::try_from(room.saturating_add(1)).unwrap_or(i64::MAX);
             let mut rows = select.query(params![lane, limit])?;
@@ -230,7 +300,7 @@ impl Queue {
         })
     }
 
-    /// When the earliest task of a site that cannot be leased now may be.
+    /// When the earliest delayed or held task of a site may be leased.
     pub(super) fn next_due(&self, site: NameId) -> Option<UnixMillis> {
         let queue = self.sites.get(&site)?;
         let again = queue

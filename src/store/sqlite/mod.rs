@@ -207,28 +207,26 @@ impl JobStore {
             stale += u64::from(!self.complete(now, completion)?);
         }
         let (room, capped) = self.page_room();
-        let tasks = self.queue.lease(
+        let (tasks, more) = self.queue.lease(
             &self.db,
             now,
             site,
             exchange.owner,
-            exchange.lease.min(room),
+            (exchange.lease.min(room), &exchange.room),
         )?;
         let pending = self.queue.counts.tasks(site, TaskState::Pending);
         let leased = self.queue.counts.tasks(site, TaskState::Leased);
-        let mut next_due = None;
-        if tasks.is_empty() {
-            next_due = self.queue.next_due(site);
-            // The room is taken by leases of other sites: some of them may bring no page.
-            if room == 0 && !capped && leased == 0 && pending > 0 {
-                next_due = Some(now.after(CAP_RETRY));
-            }
+        let mut next_due = self.queue.next_due(site);
+        // The room is taken by leases of other sites: some of them may bring no page.
+        if room == 0 && !capped && leased == 0 && pending > 0 {
+            next_due = Some(now.after(CAP_RETRY));
         }
         Ok(Leased {
             tasks,
             pending,
             leased,
             next_due,
+            more,
             stale,
             capped,
         })

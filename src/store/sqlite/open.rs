@@ -150,6 +150,8 @@ impl JobStore {
             create(&db, &sites, options.mode, options.now, &mut hook).map_err(failed)?;
             sync_dir(&inner)?;
             sync_dir(&dir)?;
+        } else {
+            schema::upgrade(&db).map_err(failed)?;
         }
         let (token, seq) = db
             .query_row("SELECT token, seq FROM job", [], |row| {

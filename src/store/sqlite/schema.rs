@@ -70,7 +70,6 @@ CREATE TABLE tasks(
   reason TEXT,
   params TEXT NOT NULL
 ) STRICT;
-CREATE INDEX ready ON tasks(lane, priority, id) WHERE state = 0 AND due IS NULL AND token IS NULL;
 CREATE INDEX delayed ON tasks(site, due) WHERE state = 0 AND due IS NOT NULL;
 CREATE INDEX held ON tasks(token) WHERE token IS NOT NULL;
 CREATE INDEX failed ON tasks(site, id) WHERE state = 3;
@@ -97,6 +96,14 @@ CREATE TABLE counts(
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE sinks(format TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE outputs(name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+// Of two tasks of one priority the one that was asked less often goes first: in an outage each probe is another task,
+// so that none uses up its attempts for all.
+const READY: &str = "
+CREATE INDEX IF NOT EXISTS ready_tasks ON tasks(lane, priority, attempts, id)
+  WHERE state = 0 AND due IS NULL AND token IS NULL;
+DROP INDEX IF EXISTS ready;
 ";
 
 /// How the connection of the writer behaves.
@@ -168,9 +175,16 @@ pub(super) fn inspect(db: &Connection, file: &Path) -> Result<Found, StoreError>
     Ok(Found::Store)
 }
 
+/// Bring the indexes of a store that an earlier program made up to date. What they hold is in the tables, so the
+/// version stays.
+pub(super) fn upgrade(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(READY)
+}
+
 /// Create the tables and marks; the caller's transaction makes it one step.
 pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(TABLES)?;
+    upgrade(db)?;
     db.pragma_update(None, "application_id", APPLICATION_ID)?;
     db.pragma_update(None, "user_version", VERSION)
 }

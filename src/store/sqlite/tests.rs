@@ -4,6 +4,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::store::contract::{Fixture, SITE, at, check_all, done, exchange, push, record, task};
+use crate::store::messages::LaneRoom;
 
 mod caps;
 mod histories;
@@ -408,6 +409,7 @@ fn after_a_failed_commit_nothing_is_accepted_and_nothing_is_lost() {
         owner: 1,
         completions,
         lease: 1,
+        room: LaneRoom::default(),
     };
     let full = store.exchange(at(2), ask(vec![completion])).unwrap_err();
     assert!(
@@ -446,8 +448,8 @@ fn the_order_of_leases_uses_its_index() {
     let store = dir.open(at(0));
     for (sql, index) in [
         (
-            "SELECT id FROM tasks WHERE lane = 1 AND state = 0 AND due IS NULL AND token IS NULL ORDER BY priority, id LIMIT 9",
-            "INDEX ready (lane=?)",
+            "SELECT id FROM tasks WHERE lane = 1 AND state = 0 AND due IS NULL AND token IS NULL ORDER BY priority, attempts, id LIMIT 9",
+            "INDEX ready_tasks (lane=?)",
         ),
         (
             "SELECT id FROM tasks WHERE site = 1 AND state = 0 AND due IS NOT NULL AND due <= 5 ORDER BY due LIMIT 9",

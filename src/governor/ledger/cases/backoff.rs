@@ -59,6 +59,7 @@ fn t41_retry_after_stops_those_already_queued() {
     // A refusal is reported before its slot is freed, or the next one in the queue would leave in between.
     let hints = Hints {
         retry_after: Some(Duration::from_secs(60)),
+        ..Hints::default()
     };
     case.say(Msg::Report {
         permit,
@@ -236,6 +237,7 @@ fn a_report_before_the_release_is_heard_and_the_one_after_is_not() {
         outcome,
         hints: Hints {
             retry_after: Some(Duration::from_secs(seconds)),
+            ..Hints::default()
         },
     };
     case.say(report(Outcome::Limited, 10));

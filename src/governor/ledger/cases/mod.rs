@@ -1,9 +1,12 @@
 //! Single cases, most of them named after bug reports of other limiters.
 
+mod adaptive;
 mod backoff;
+mod closed_loop;
 mod limits;
 mod order;
 mod permits;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +14,7 @@ use std::time::Duration;
 use super::{Action, LaneId, Ledger, LedgerConfig, Msg};
 use crate::governor::messages::{Hints, LaneKey, PermitId, Refused, Ticket};
 use crate::model::{Outcome, Timestamp};
-use crate::settings::{BackoffSettings, LimitSettings};
+use crate::settings::{BackoffSettings, LimitMode, LimitSettings};
 
 const START: u64 = 1_000_000_000_000;
 
@@ -25,6 +28,8 @@ fn key(site: &str, endpoint: &str) -> Arc<LaneKey> {
 
 fn limits(cap: Option<u32>, rate: Option<&str>, burst: u32, quota: &[&str]) -> LimitSettings {
     LimitSettings {
+        mode: Some(LimitMode::Fixed),
+        profile: None,
         max_concurrency_num: cap,
         rate: rate.map(|text| text.parse().expect("a rate")),
         burst: Some(burst),
@@ -48,7 +53,11 @@ struct Case {
 fn config(cap: u32, site: LimitSettings) -> LedgerConfig {
     LedgerConfig {
         max_concurrency_num: cap,
-        default_limits: site,
+        // These cases speak of limits that are told.
+        default_limits: LimitSettings {
+            mode: site.mode.or(Some(LimitMode::Fixed)),
+            ..site
+        },
         backoff: BackoffSettings {
             base: Duration::from_secs(2),
             max: Duration::from_secs(300),
@@ -90,6 +99,8 @@ impl Case {
                 Action::Grant { ticket, permit, .. } => self.granted.push((ticket, permit)),
                 Action::Refuse { ticket, why } => self.refused.push((ticket, why)),
                 Action::Load => self.say(Msg::UsesLoaded(Vec::new())),
+                Action::LoadLearned => self.say(Msg::LearnedLoaded(Vec::new())),
+                Action::KeepLearned => {}
                 Action::Store { permit, .. } => self.say(Msg::UseStored(permit)),
             }
         }
@@ -134,6 +145,7 @@ impl Case {
         self.release(permit);
         let hints = Hints {
             retry_after: retry_after.map(Duration::from_secs),
+            ..Hints::default()
         };
         self.say(Msg::Report {
             permit,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Case, config, key};
+use super::{Case, config, key, limits};
 use crate::governor::ledger::{LedgerConfig, Msg, SiteTable};
 use crate::governor::messages::{PermitId, Refused, Target, Ticket};
 use crate::model::Timestamp;
@@ -105,6 +105,7 @@ fn slot_time(cap: u32, weights: [u32; 2]) -> [f64; 2] {
     let mut config = config(cap, LimitSettings::default());
     let table = |weight| SiteTable {
         weight,
+        limits: limits(None, None, 1, &[]),
         ..SiteTable::default()
     };
     config.sites = [

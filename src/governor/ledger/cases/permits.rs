@@ -66,6 +66,7 @@ fn a_process_that_starts_owes_one_interval_and_a_stored_rate_is_remembered() {
         actions
     };
     let mut ledger = Ledger::new(config.clone(), 1, start);
+    ledger.handle(start, Msg::LearnedLoaded(Vec::new()), &mut Vec::new());
     assert!(
         ask(&mut ledger, start, 1).is_empty(),
         "no second burst after a kill"
@@ -78,6 +79,7 @@ fn a_process_that_starts_owes_one_interval_and_a_stored_rate_is_remembered() {
 
     config.default_limits = limits(None, Some("1/min"), 1, &[]);
     let mut ledger = Ledger::new(config, 1, start);
+    ledger.handle(start, Msg::LearnedLoaded(Vec::new()), &mut Vec::new());
     assert_eq!(
         ask(&mut ledger, start, 1),
         [Action::Load],
@@ -154,6 +156,7 @@ fn a_use_decided_before_a_retune_is_stored_for_what_the_retune_limits() {
         ledger.handle(now, msg, &mut actions);
         actions
     };
+    say(Msg::LearnedLoaded(Vec::new()));
     say(Msg::UsesLoaded(Vec::new()));
     let ask = Msg::Acquire {
         ticket: Ticket(1),
@@ -190,6 +193,7 @@ fn a_ledger_that_dies_before_the_store_has_answered_is_followed_by_one_that_wait
     for (life, wait) in [(0, None), (1, Some(40)), (2, Some(40))] {
         let mut ledger = Ledger::restore(config.clone(), 1, now, &carried);
         ledger.track();
+        ledger.handle(now, Msg::LearnedLoaded(Vec::new()), &mut Vec::new());
         let lane = ledger.lane(&key("s", "e"));
         let ask = Msg::Acquire {
             ticket: Ticket(life),

@@ -10,6 +10,7 @@ use super::world::{Checked, World, limits};
 use crate::governor::ledger::Msg;
 use crate::governor::messages::{Hints, PermitId, Target, Ticket};
 use crate::model::{Outcome, Timestamp};
+use crate::settings::LimitMode;
 
 /// A step that has nothing to act on waits for the next event, if that is as near as this.
 const NEAR: Duration = Duration::from_secs(2);
@@ -194,6 +195,7 @@ impl World {
         }
         let hints = Hints {
             retry_after: Some(Duration::from_millis(u64::from(c))),
+            ..Hints::default()
         };
         self.handle(Msg::Report {
             permit,
@@ -215,7 +217,11 @@ impl World {
         if let Some(held) = first {
             self.learn(permit, held, outcome, retry_after);
         }
-        let hints = Hints { retry_after };
+        let hints = Hints {
+            retry_after,
+            bucket: (self.adaptive() && permit.0.is_multiple_of(7)).then_some(permit.0 % 3),
+            ..Hints::default()
+        };
         self.handle(Msg::Report {
             permit,
             outcome,
@@ -224,7 +230,10 @@ impl World {
         let Some(held) = held else {
             return Ok(());
         };
-        let epoch = self.ledger.lanes[held.lane].backoff.epoch();
+        if self.adaptive() {
+            return Ok(());
+        }
+        let epoch = self.ledger.lanes[held.lane].learner.backoff().epoch();
         let (now, base) = (self.now, self.config.backoff.base);
         let lane = &mut self.lanes[held.lane];
         // Of the breaker only this is modelled: it opens on a failure, after some others.
@@ -256,7 +265,9 @@ impl World {
         }
         let refused = matches!(outcome, Outcome::Limited | Outcome::Blocked);
         let failed = matches!(outcome, Outcome::ServerError | Outcome::Timeout);
-        if lane.phase == PhaseModel::Probing(permit) {
+        if self.only == Property::Adaptive {
+            // What it learns is the law's affair.
+        } else if lane.phase == PhaseModel::Probing(permit) {
             match outcome {
                 Outcome::Cancelled => lane.lost(permit),
                 // Whether a 5xx counts against a probe depends on what the pause was for.
@@ -280,6 +291,9 @@ impl World {
         self.note(Kind::Retune, Some(lane));
         let target = self.target(lane, b);
         let mut limits = limits(&mut self.rng, self.plain);
+        if self.adaptive() {
+            limits.mode = Some(LimitMode::Adaptive);
+        }
         match &target {
             Target::Global => {
                 self.cap = u32::from(b) % 7 + 1;

@@ -13,7 +13,7 @@ impl World {
         match action {
             Action::Refuse { ticket, .. } => self.answered(ticket).map(drop),
             // Answered when the history says so, be it before it was asked.
-            Action::Load => Ok(()),
+            Action::Load | Action::LoadLearned | Action::KeepLearned => Ok(()),
             Action::Store { permit, uses } => {
                 let scopes = uses.into_iter().map(|used| used.scope).collect();
                 self.storing.push_back((permit, scopes));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::coverage::Kind;
 use super::model::{Out, PhaseModel};
 use super::world::{Checked, World};
-use crate::governor::ledger::{Carried, Ledger, Msg, lane_scope};
+use crate::governor::ledger::{Carried, Ledger, Msg};
 use crate::model::Timestamp;
 
 impl World {
@@ -113,7 +113,7 @@ impl World {
             }
             1 => {
                 self.note(Kind::Behind, lane);
-                let scope = lane_scope(&self.keys[usize::from(b) % self.keys.len()]);
+                let scope = self.keys[usize::from(b) % self.keys.len()].to_string();
                 let foreign = vec![(scope, self.now)];
                 self.stored.extend(foreign.clone());
                 self.handle(Msg::UseBehind(permit, foreign))

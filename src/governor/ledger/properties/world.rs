@@ -12,7 +12,7 @@ use crate::governor::ledger::{
 };
 use crate::governor::messages::{LaneKey, PermitId, Target, Ticket};
 use crate::model::{Name, Timestamp};
-use crate::settings::LimitSettings;
+use crate::settings::{LimitMode, LimitSettings};
 
 pub(super) type Checked = Result<(), String>;
 
@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) config: LedgerConfig,
     pub(super) rng: fastrand::Rng,
     pub(super) faults: Faults,
-    only: Property,
+    pub(super) only: Property,
     pub(super) now: Timestamp,
     pub(super) cap: u32,
     pub(super) keys: Vec<Arc<LaneKey>>,
@@ -71,6 +71,8 @@ pub(super) fn limits(rng: &mut fastrand::Rng, plain: bool) -> LimitSettings {
     };
     let quotas = ["4/min", "20/min"];
     LimitSettings {
+        mode: Some(LimitMode::Fixed),
+        profile: None,
         max_concurrency_num: rng.bool().then(|| rng.u32(1..4)),
         rate: rng
             .bool()
@@ -93,6 +95,7 @@ fn random_config(rng: &mut fastrand::Rng, plain: bool) -> LedgerConfig {
         store_uses: !plain,
         ..LedgerConfig::default()
     };
+    config.default_limits.mode = Some(LimitMode::Fixed);
     for name in ["a", "b"] {
         let limits_of_site = limits(rng, plain);
         let endpoints = ["0", "1"].map(|name| (Name::from(name), limits(rng, plain)));
@@ -106,11 +109,25 @@ fn random_config(rng: &mut fastrand::Rng, plain: bool) -> LedgerConfig {
     config
 }
 
+/// All lanes learn by themselves.
+fn learn(config: &mut LedgerConfig) {
+    config.default_limits.mode = Some(LimitMode::Adaptive);
+    for table in config.sites.values_mut() {
+        table.limits.mode = Some(LimitMode::Adaptive);
+        for limits in table.endpoints.values_mut() {
+            limits.mode = Some(LimitMode::Adaptive);
+        }
+    }
+}
+
 impl World {
     pub(super) fn new(seed: u64, fault: Option<Fault>, only: Property, log: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let plain = rng.bool();
-        let config = random_config(&mut rng, plain);
+        let mut config = random_config(&mut rng, plain);
+        if only == Property::Adaptive {
+            learn(&mut config);
+        }
         let now = Timestamp::from_nanos(10_u64.pow(18));
         let mut keys = Vec::new();
         let mut lanes = Vec::new();
@@ -175,9 +192,16 @@ impl World {
     pub(super) fn begin(&mut self) {
         self.ledger.faults = self.faults;
         self.ledger.track();
+        // Nothing was learned earlier: these histories are about limits that are told.
+        let none = Msg::LearnedLoaded(Vec::new());
+        self.ledger.handle(self.now, none, &mut self.actions);
         for key in &self.keys {
             self.ledger.lane(key);
         }
+    }
+
+    pub(super) fn adaptive(&self) -> bool {
+        self.only == Property::Adaptive
     }
 
     pub(super) fn write(&mut self, line: impl FnOnce() -> String) {
@@ -198,7 +222,11 @@ impl World {
         holds: bool,
         what: impl FnOnce() -> String,
     ) -> Checked {
-        if holds || property != self.only {
+        let asked = match self.only {
+            Property::Adaptive => property != Property::Backoff,
+            only => property == only,
+        };
+        if holds || !asked {
             return Ok(());
         }
         Err(format!("{property:?} at {:?}: {}", self.now, what()))
@@ -219,7 +247,7 @@ impl World {
             let state = if self.lanes[lane].paused > self.now {
                 "paused"
             } else {
-                self.ledger.lanes[lane].backoff.state(self.now)
+                self.ledger.lanes[lane].learner.state(self.now)
             };
             self.coverage.meet(kind, state);
         }

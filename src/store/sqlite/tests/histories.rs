@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Outcome, Task, TaskEnd};
 use crate::store::contract::{end, stats};
+use crate::store::messages::LaneRoom;
 
 /// One step of a history.
 #[derive(Clone, Debug)]
@@ -212,6 +213,7 @@ fn replay(steps: Vec<Step>) {
                     owner: 1,
                     completions: completions.collect(),
                     lease,
+                    room: LaneRoom::default(),
                 };
                 let leased = store.exchange(at(now), exchange).unwrap();
                 assert_eq!(leased.stale, 0);

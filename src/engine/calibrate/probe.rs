@@ -1,0 +1,233 @@
+//! One exchange under a permit, and what it came to. The only way by which a calibration reaches the network.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::exchange::{Client, ExchangePermit, Robots, resolve, robots_url};
+use crate::governor::hints::hints;
+use crate::governor::{Governor, Hints, LaneKey, Permit, Receipt, Refused};
+use crate::model::{Answer, Job, Name, Outcome, Request, RobotsPolicy, Task, UnixMillis};
+use crate::site::urls::authority;
+use crate::site::{Reader, Reading, Redirect, Site};
+
+/// RFC 9309 §2.3.1.2: at least five consecutive redirects of robots.txt should be followed.
+const MOST_REDIRECTS: usize = 5;
+/// The endpoint under which robots.txt is limited, as in a crawl.
+const ROBOTS: &str = "robots";
+
+/// Makes exchanges for one site.
+pub(super) struct Probe {
+    pub(super) governor: Governor,
+    pub(super) client: Client,
+    pub(super) site: Arc<dyn Site>,
+    pub(super) job: Job,
+    pub(super) agent: String,
+    /// robots.txt by origin; a calibration is too short for them to change.
+    pub(super) robots: RefCell<HashMap<String, Rc<Robots>>>,
+    /// Turns true when nothing more may be asked.
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+/// What an exchange came to.
+pub(super) struct Probed {
+    pub(super) outcome: Outcome,
+    pub(super) said: Hints,
+    /// When its permit was given back.
+    pub(super) released: Instant,
+    /// The answer, or why there is none.
+    pub(super) answer: Result<Answer, String>,
+    /// Where a redirect leads that a crawl would follow.
+    pub(super) moved: Option<(Url, Name)>,
+    /// What was read from a good answer.
+    pub(super) reading: Option<Reading>,
+}
+
+/// A permit that notes when it is given back.
+struct Timed(Permit);
+
+impl ExchangePermit for Timed {
+    type Receipt = (Receipt, Instant);
+
+    fn deadline(&self) -> Instant {
+        self.0.deadline()
+    }
+
+    fn refused(&self, outcome: Outcome, hints: Hints) {
+        self.0.refused(outcome, hints);
+    }
+
+    fn release(self, used: bool) -> Self::Receipt {
+        (self.0.release(used), Instant::now())
+    }
+}
+
+/// Why there was no exchange.
+pub(super) enum NoExchange {
+    /// A stop was asked for.
+    Stopped,
+    /// Not before this has passed.
+    Later(Duration),
+    /// No governor answers, or none that would grant anything.
+    Gone,
+}
+
+impl Probe {
+    /// The governor's key of an endpoint in the queue `lane`, as a crawl forms it.
+    pub(super) fn lane(&self, endpoint: &Name, lane: &Name) -> Arc<LaneKey> {
+        Arc::new(LaneKey {
+            site: self.site.name().clone(),
+            host: self.site.lanes_by_host().then(|| lane.clone()),
+            endpoint: endpoint.clone(),
+        })
+    }
+
+    /// Waits for a permit; `patience` as in [`Governor::acquire`].
+    pub(super) async fn permit(
+        &self,
+        lane: &Arc<LaneKey>,
+        patience: Duration,
+    ) -> Result<Permit, NoExchange> {
+        let mut stop = self.stop.clone();
+        let answer = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return Err(NoExchange::Stopped),
+            answer = self.governor.acquire(lane.clone(), 0, patience) => answer,
+        };
+        answer.map_err(|refused| match refused {
+            Refused::Later { wait, .. } => NoExchange::Later(wait),
+            Refused::Stopping | Refused::Cancelled => NoExchange::Stopped,
+            Refused::Paused | Refused::QueueFull | Refused::Gone => NoExchange::Gone,
+        })
+    }
+
+    /// Makes the exchange of `task` and reads its answer as a crawl would, but for storing it.
+    pub(super) async fn exchange(&self, permit: Permit, task: &Task, request: &Request) -> Probed {
+        let exchanged = self.client.exchange(Timed(permit), request).await;
+        let (receipt, released) = exchanged.receipt;
+        let answer = match exchanged.result {
+            Ok(answer) => answer,
+            Err(error) => {
+                receipt.report(error.outcome(), Hints::default());
+                return Probed {
+                    outcome: error.outcome(),
+                    said: Hints::default(),
+                    released,
+                    answer: Err(error.to_string()),
+                    moved: None,
+                    reading: None,
+                };
+            }
+        };
+        let said = hints(&answer.headers, UnixMillis::now());
+        let (mut outcome, moved) = self.classify(task, &answer);
+        receipt.report(outcome, said);
+        let mut reading = None;
+        if moved.is_none() && matches!(outcome, Outcome::Ok | Outcome::Empty) {
+            // Links are read but lead to nothing: all are known.
+            let reader = Reader {
+                job: &self.job,
+                known: &|_, _| self.job.mode == crate::model::Mode::Crawl,
+            };
+            match self.site.read(task, &answer, &reader) {
+                Ok(read) => reading = Some(read),
+                Err(_) => outcome = Outcome::Malformed,
+            }
+        }
+        Probed {
+            outcome,
+            said,
+            released,
+            answer: Ok(answer),
+            moved,
+            reading,
+        }
+    }
+
+    /// The class of an answer, and where it leads.
+    fn classify(&self, task: &Task, answer: &Answer) -> (Outcome, Option<(Url, Name)>) {
+        let Some(location) = answer.location() else {
+            return (self.site.classify(task, answer), None);
+        };
+        let Ok(target) = resolve(&answer.url, location) else {
+            return (Outcome::Malformed, None);
+        };
+        match self.site.redirect(task, &target) {
+            Redirect::Follow { url, lane, .. } => (Outcome::Ok, Some((url, lane))),
+            Redirect::Answer(outcome) => (outcome, None),
+            Redirect::Refuse(_) => (Outcome::Denied, None),
+        }
+    }
+
+    /// Whether robots.txt lets `url` be asked for. The inner error says why it cannot be had.
+    pub(super) async fn allowed(
+        &self,
+        url: &Url,
+        patience: Duration,
+    ) -> Result<Result<bool, String>, NoExchange> {
+        if self.site.robots() == RobotsPolicy::Off {
+            return Ok(Ok(true));
+        }
+        let origin = url.origin().ascii_serialization();
+        let known = self.robots.borrow().get(&origin).cloned();
+        let rules = match known {
+            Some(rules) => rules,
+            None => match self.fetch_robots(url, patience).await? {
+                Err(why) => return Ok(Err(why)),
+                Ok(rules) => {
+                    let rules = Rc::new(rules);
+                    self.robots.borrow_mut().insert(origin, rules.clone());
+                    rules
+                }
+            },
+        };
+        Ok(Ok(rules.allows(url)))
+    }
+
+    async fn fetch_robots(
+        &self,
+        url: &Url,
+        patience: Duration,
+    ) -> Result<Result<Robots, String>, NoExchange> {
+        let lane = self.lane(&ROBOTS.into(), &Name::from(authority(url)));
+        let mut target = robots_url(url);
+        for _ in 0..=MOST_REDIRECTS {
+            let permit = self.permit(&lane, patience).await?;
+            let request = Request::get(target.clone());
+            let exchanged = self.client.exchange(permit, &request).await;
+            let answer = match exchanged.result {
+                Ok(answer) => answer,
+                Err(error) => {
+                    exchanged.receipt.report(error.outcome(), Hints::default());
+                    return Ok(Err(format!("robots.txt: {error}")));
+                }
+            };
+            let said = hints(&answer.headers, UnixMillis::now());
+            let outcome = match answer.location() {
+                Some(_) => Outcome::Ok,
+                None => Outcome::of_status(answer.status, said.retry_after.is_some()),
+            };
+            exchanged.receipt.report(outcome, said);
+            match answer.location().map(|to| resolve(&answer.url, to)) {
+                Some(Ok(next)) => target = next,
+                // It leads nowhere: there is no such file.
+                Some(Err(_)) => break,
+                // The rules are not known: nothing may be asked (RFC 9309 §2.3.1.4).
+                None if answer.status == 429 || answer.status >= 500 => {
+                    return Ok(Err(format!("robots.txt answered {}", answer.status)));
+                }
+                None => {
+                    let rules = Robots::from_answer(answer.status, &answer.body, &self.agent);
+                    return Ok(Ok(rules));
+                }
+            }
+        }
+        Ok(Ok(Robots::from_answer(404, b"", &self.agent)))
+    }
+}

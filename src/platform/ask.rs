@@ -1,0 +1,116 @@
+//! The one way out: a permit, an exchange, and what governor and counters are told of it.
+
+use slog::debug;
+
+use super::context::Context;
+use super::permit::{self, NoPermit, Waiting};
+use crate::exchange::{FetchError, RetryClass};
+use crate::governor::hints::hints;
+use crate::governor::{Hints, Pause, Target};
+use crate::model::{Answer, Name, Outcome, Request, UnixMillis};
+
+/// A request that is to be made.
+pub(super) struct Ask<'a> {
+    pub(super) request: &'a Request,
+    pub(super) endpoint: &'a Name,
+    /// The queue it is limited in.
+    pub(super) lane: &'a Name,
+    /// Smaller goes first.
+    pub(super) priority: u8,
+    /// How it is counted.
+    pub(super) kind: Kind,
+}
+
+/// What a request is for the retry budget and the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The first for its task.
+    First,
+    /// Its task was asked before.
+    Again,
+    /// A further hop of a redirect, or robots.txt: neither earns nor spends.
+    Further,
+}
+
+/// An answer with what was made of it.
+pub(super) struct Heard<V> {
+    pub(super) answer: Answer,
+    pub(super) outcome: Outcome,
+    pub(super) hints: Hints,
+    pub(super) verdict: V,
+}
+
+/// Makes one request, and a second one on a fresh connection where a kept one was closed before a byte of the answer
+/// had come: that costs a permit as any other, but is no attempt of the task and says nothing of the server.
+///
+/// `judge` gives an answer's class and what follows from it. A small answer is judged while the permit is held, so that
+/// nobody slips out between a refusal and its report.
+pub(super) async fn ask<V>(
+    context: &Context,
+    ask: &Ask<'_>,
+    mut waiting: Waiting<'_>,
+    judge: impl Fn(&Answer) -> (Outcome, V),
+) -> Result<Result<Heard<V>, FetchError>, NoPermit> {
+    let lane = context.lane(ask.endpoint, ask.lane);
+    let mut fresh = false;
+    loop {
+        let granted = permit::acquire(&lane.key, waiting, ask.priority).await?;
+        let again = fresh || ask.kind == Kind::Again;
+        if ask.kind == Kind::First && !fresh {
+            let ratio = context.assignment.settings.retry.ratio;
+            context.with_budget(ask.lane, |budget| budget.earn(ratio));
+        }
+        let weigh = |answer: &Answer| {
+            let said = hints(&answer.headers, UnixMillis::now());
+            let (outcome, verdict) = judge(answer);
+            if matches!(outcome, Outcome::Captcha | Outcome::Login) {
+                // Nothing more is granted for an identity in trouble; a person must act.
+                context.assignment.governor.tell(Pause {
+                    target: Target::Site(context.assignment.site.name().clone()),
+                    length: None,
+                });
+            }
+            (outcome, said, verdict)
+        };
+        let mut weighed = None;
+        let exchanged = context
+            .client
+            .exchange_judged(granted.permit, ask.request, fresh, |answer| {
+                let (outcome, said, _) = weighed.insert(weigh(answer));
+                (!outcome.is_success()).then_some((*outcome, *said))
+            })
+            .await;
+        match exchanged.result {
+            Ok(answer) => {
+                let (outcome, hints, verdict) = weighed.unwrap_or_else(|| weigh(&answer));
+                granted
+                    .meter
+                    .count(ask.endpoint, outcome, Some(&answer), again);
+                exchanged.receipt.report(outcome, hints);
+                context.note(&lane, outcome);
+                return Ok(Ok(Heard {
+                    answer,
+                    outcome,
+                    hints,
+                    verdict,
+                }));
+            }
+            Err(error) => {
+                let outcome = error.outcome();
+                granted.meter.count(ask.endpoint, outcome, None, again);
+                if fresh || error.retry() != RetryClass::Once {
+                    exchanged.receipt.report(outcome, Hints::default());
+                    context.note(&lane, outcome);
+                    return Ok(Err(error));
+                }
+                exchanged
+                    .receipt
+                    .report(Outcome::Cancelled, Hints::default());
+                debug!(context.assignment.log, "a kept connection was closed; asking on a new one";
+                    "error" => %error);
+                fresh = true;
+                waiting = Waiting::new(context, ask.lane);
+            }
+        }
+    }
+}
