@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crawler_node::settings::LimitMode;
 use crawler_node::sim::{ApiSite, HtmlSite, Knobs, Latency, Server, SimConfig, SiteSpec};
 use crawler_node::{Engine, Job, SiteDefinition};
 
@@ -42,6 +43,8 @@ fn engine(server: &Server, dir: &Path, cap: u32) -> Engine {
         .expect("a good definition");
     let mut settings = settings(dir, cap);
     settings.test_time_scale = 1.0;
+    // The cap is what is measured: a search for the pace would stay below it.
+    settings.limits.mode = Some(LimitMode::Fixed);
     Engine::builder(settings)
         .definition(definition)
         .start()

@@ -75,7 +75,8 @@ impl Work {
             "--log-level",
             "warning",
         ]);
-        command.args(["--set", prefetch]);
+        // What is tried here is what a kill leaves: a search for the pace would only take time.
+        command.args(["--set", prefetch, "--set", "limits.mode=fixed"]);
         command
     }
 

@@ -143,7 +143,9 @@ fn a_quota_is_exact_across_a_kill_and_the_server_refuses_nothing() {
                 "crawl", "--sites", "sites", "--site", "demo-api", "--mode", "detail",
             ])
             .args(["--ids", &ids.join(","), "--max_concurrency_num", "4"])
-            .env("CRAWLER__SITES__DEMO_API__QUOTA", "10/2s");
+            .env("CRAWLER__SITES__DEMO_API__QUOTA", "10/2s")
+            // The quota alone: a search for the pace might use less of it.
+            .env("CRAWLER__LIMITS__MODE", "fixed");
         command
     };
     for killed_at in [7, 13] {
@@ -165,4 +167,23 @@ fn a_quota_is_exact_across_a_kill_and_the_server_refuses_nothing() {
         "the quota is used, not exceeded"
     );
     assert_eq!(server.stop().refused(), 0);
+}
+
+#[test]
+fn t15_a_limit_that_lets_nothing_through_is_an_error_at_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (key, value) in [
+        ("limits.rate", "0/s"),
+        ("limits.burst", "0"),
+        ("limits.max_concurrency_num", "0"),
+        ("limits.quota", "[\"0/h\"]"),
+        ("sites.s.endpoints.e.rate", "0/min"),
+    ] {
+        let set = format!("{key}={value}");
+        let ran = run(binary(dir.path())
+            .args(["crawl", "--urls", "http://127.0.0.1:9/"])
+            .args(["--set", &set]));
+        assert_eq!(ran.code, Some(2), "{set}: {}", ran.stderr);
+        assert!(ran.stderr.contains(key), "{set}: {}", ran.stderr);
+    }
 }

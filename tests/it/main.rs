@@ -2,14 +2,22 @@
 
 #![allow(missing_docs, reason = "tests are read, not documented")]
 
+mod both_times;
+mod calibrate;
 mod caps;
 mod caps_on_items;
 mod cli;
 mod embed;
+mod governor_jobs;
+mod hints;
 mod kill_points;
 mod layers;
 mod limits;
+mod peers;
 mod real_pages;
 mod restarts;
+mod shared_limits;
+mod simulate;
 mod stop;
 mod support;
+mod told;

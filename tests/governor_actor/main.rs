@@ -1,6 +1,8 @@
 //! The governor as an actor: permits that are dropped, cancelled and lost, a governor that dies, and
 //! pacing in virtual time.
 
+mod desk;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use crawler_node::governor::{
     Recorded, Refused, Registry, Release, Resume, Retune, Subscribe, Target, Ticket, Use,
 };
 use crawler_node::model::{Outcome, UnixMillis};
-use crawler_node::settings::LimitSettings;
+use crawler_node::settings::{LimitMode, LimitSettings};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -26,11 +28,14 @@ fn lane(endpoint: &str) -> Arc<LaneKey> {
     })
 }
 
+/// A cap and nothing else: what a lane finds out by itself would be in the way of exact times.
 fn config(cap: u32) -> LedgerConfig {
-    LedgerConfig {
+    let mut config = LedgerConfig {
         max_concurrency_num: cap,
         ..LedgerConfig::default()
-    }
+    };
+    config.default_limits.mode = Some(LimitMode::Fixed);
+    config
 }
 
 fn start(
@@ -260,6 +265,7 @@ fn paced(rate: &str) -> LedgerConfig {
     let table = SiteTable {
         limits: LimitSettings {
             rate: Some(rate.parse().expect("a rate")),
+            mode: Some(LimitMode::Fixed),
             ..LimitSettings::default()
         },
         ..SiteTable::default()
@@ -284,9 +290,7 @@ async fn virtual_time_shows_the_pace() {
             passed >= due && passed < due + Duration::from_millis(60),
             "{n}: {passed:?}"
         );
-        permit
-            .release(true)
-            .report(Outcome::Ok, Hints::default(), None);
+        permit.release(true).report(Outcome::Ok, Hints::default());
     }
 }
 
@@ -301,8 +305,9 @@ async fn virtual_time_shows_the_pause_and_its_probe() {
     let begin = Instant::now();
     let hints = Hints {
         retry_after: Some(Duration::from_secs(60)),
+        ..Hints::default()
     };
-    permit.release(true).report(Outcome::Limited, hints, None);
+    permit.release(true).report(Outcome::Limited, hints);
     let refused = governor
         .acquire(lane("e"), 0, Duration::from_secs(59))
         .await;
@@ -319,9 +324,7 @@ async fn virtual_time_shows_the_pause_and_its_probe() {
     let next = tokio::task::spawn_local(async move { asking.acquire(same, 0, patient).await });
     waiting(&governor, 1).await;
     assert_eq!(state(&governor).await.lanes[0].state, "half_open");
-    probe
-        .release(true)
-        .report(Outcome::Gone, Hints::default(), None);
+    probe.release(true).report(Outcome::Gone, Hints::default());
     assert!(next.await.expect("runs").is_ok());
 }
 
@@ -346,14 +349,13 @@ async fn virtual_time_shows_that_a_refusal_said_early_stops_the_queue() {
             let permit = governor.acquire(lane("e"), 0, patient).await;
             let permit = permit.expect("a permit");
             let _ = sender.send(begin.elapsed());
-            permit
-                .release(true)
-                .report(Outcome::Ok, Hints::default(), None);
+            permit.release(true).report(Outcome::Ok, Hints::default());
         });
     }
     waiting(&governor, 8).await;
     let hints = Hints {
         retry_after: Some(Duration::from_secs(3)),
+        ..Hints::default()
     };
     // The head has come; the body takes another second.
     let holder = held.pop().expect("four");
@@ -361,12 +363,12 @@ async fn virtual_time_shows_that_a_refusal_said_early_stops_the_queue() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let receipt = holder.release(true);
     assert_eq!(state(&governor).await.in_flight, 3);
-    receipt.report(Outcome::Limited, hints, None);
+    receipt.report(Outcome::Limited, hints);
     // The answers to what had left before free slots too.
     for other in held {
         other
             .release(true)
-            .report(Outcome::Limited, Hints::default(), None);
+            .report(Outcome::Limited, Hints::default());
     }
     let now = state(&governor).await;
     let lane = &now.lanes[0];
@@ -492,7 +494,7 @@ async fn a_quota_that_cannot_be_stored_is_not_granted() {
         permit
             .expect("a permit")
             .release(true)
-            .report(Outcome::Ok, Hints::default(), None);
+            .report(Outcome::Ok, Hints::default());
     }
     assert_eq!(state(&governor).await.store_error, None);
     let refused = governor.acquire(lane("e"), 0, LONG).await.err();
@@ -526,11 +528,7 @@ async fn two_processes_share_a_quota_exactly() {
         let governor = governors[n % 2].clone();
         asking.push(tokio::task::spawn_local(async move {
             let answer = governor.acquire(lane("e"), 0, Duration::from_secs(5)).await;
-            answer.map(|permit| {
-                permit
-                    .release(true)
-                    .report(Outcome::Ok, Hints::default(), None)
-            })
+            answer.map(|permit| permit.release(true).report(Outcome::Ok, Hints::default()))
         }));
     }
     let mut granted = 0;

@@ -1,0 +1,97 @@
+//! What is kept across lives of the process: used quota. What comes from the configuration: everything else.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crawler_node::sim::{ApiSite, Server, SimConfig, SiteSpec};
+
+use super::site::{log, most_within};
+use crate::support::{DEADLINE, binary, run};
+
+struct Api {
+    server: Server,
+    ids: String,
+    dir: tempfile::TempDir,
+}
+
+impl Api {
+    fn start() -> Self {
+        let site = ApiSite::new(2);
+        let server = Server::start(SimConfig {
+            sites: vec![SiteSpec::new("api", site.clone())],
+            log_limit: 1000,
+        })
+        .expect("the built-in site");
+        let base = server.base_url("api").expect("the site");
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(dir.path().join("sites")).expect("a directory");
+        let definition = ApiSite::definition(&base);
+        std::fs::write(dir.path().join("sites/api.toml"), definition).expect("a file");
+        let ids: Vec<String> = ["rust", "actors"]
+            .iter()
+            .flat_map(|word| site.found(word))
+            .map(|id| site.item_url(&base, id))
+            .collect();
+        Self {
+            server,
+            ids: ids.join(","),
+            dir,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn command(&self, quota: &str) -> Command {
+        let mut command = binary(self.path());
+        command
+            .args([
+                "crawl", "--sites", "sites", "--site", "demo-api", "--mode", "detail",
+            ])
+            .args(["--ids", &self.ids, "--max_concurrency_num", "1"])
+            .args(["--set", "max_wait=1s", "--set", "limits.mode=fixed"])
+            .env("CRAWLER__SITES__DEMO_API__QUOTA", quota)
+            .stderr(Stdio::null());
+        command
+    }
+
+    /// Run until the server has seen so many requests, then kill.
+    fn killed_at(&self, quota: &str, requests: u64) {
+        let mut child = self.command(quota).spawn().expect("the binary starts");
+        assert!(
+            self.server
+                .wait_for(DEADLINE, |counts| counts.requests() >= requests)
+        );
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+    }
+}
+
+#[test]
+fn l08_a_quota_holds_across_kills() {
+    let api = Api::start();
+    for requests in [3, 5, 7] {
+        api.killed_at("10/min", requests);
+    }
+    let last = run(&mut api.command("10/min"));
+    assert_eq!(last.code, Some(4));
+    let log = log(&api.server, "api");
+    let most = most_within(&log, Duration::from_secs(60));
+    // A use is stored before its request leaves: each kill may cost one that was never sent.
+    assert!((7..=10).contains(&most), "{most} requests within a minute");
+}
+
+#[test]
+fn l09_limits_come_from_the_configuration_and_only_what_was_used_from_the_state() {
+    let api = Api::start();
+    let first = run(&mut api.command("6/min"));
+    assert_eq!((first.code, log(&api.server, "api").len()), (Some(4), 6));
+    // Raised: what was used counts against the new quota.
+    let second = run(&mut api.command("14/min"));
+    assert_eq!((second.code, log(&api.server, "api").len()), (Some(4), 14));
+    // Lowered: more is used than it allows.
+    let third = run(&mut api.command("10/min"));
+    assert_eq!((third.code, log(&api.server, "api").len()), (Some(4), 14));
+}
