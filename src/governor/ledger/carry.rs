@@ -116,8 +116,13 @@ impl Ledger {
                 }),
             }
         }
-        if std::mem::take(&mut self.dirty.kin) {
-            carried.kin.clone_from(&self.kin);
+        for place in self.dirty.kin.drain(..) {
+            self.kin[place].dirty = false;
+            // A new place is the next one, or its elders are new and dirty too.
+            match carried.kin.get_mut(place) {
+                Some(kin) => kin.clone_from(&self.kin[place]),
+                None => carried.kin.push(self.kin[place].clone()),
+            }
         }
         for id in self.dirty.groups.drain(..) {
             let group = &mut self.groups[id];
@@ -191,6 +196,10 @@ impl Ledger {
             lane.outcomes = memory.outcomes;
         }
         ledger.kin.clone_from(&carried.kin);
+        let places = 0..u32::try_from(carried.kin.len()).unwrap_or(u32::MAX);
+        ledger.free_kin = places
+            .filter(|place| carried.kin[*place as usize].lanes.is_empty())
+            .collect();
         ledger.group_memory.clear();
         if !faults.on(Fault::RestartForgetsPermits) {
             for (id, memory) in carried.permits.iter() {

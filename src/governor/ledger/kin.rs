@@ -27,6 +27,8 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(crate) struct Kin {
     learner: Learner,
     pub(crate) lanes: Vec<u32>,
+    /// Changed since the last save.
+    pub(super) dirty: bool,
     /// The lane that was served last: the others come first.
     served: u32,
     /// When more than one of them was refused in one event.
@@ -72,7 +74,7 @@ impl Ledger {
         match self.lanes[id].kin {
             Some(kin) => {
                 // Whoever asks for it may change it, and a successor has to know.
-                self.dirty.kin = true;
+                self.touch_kin(kin);
                 let kin = &mut self.kin[kin as usize];
                 let lanes = kin.lanes.iter();
                 let in_flight = lanes

@@ -179,7 +179,7 @@ struct Dirty {
     config: bool,
     lanes: Vec<usize>,
     groups: Vec<usize>,
-    kin: bool,
+    kin: Vec<usize>,
     permits: Vec<PermitId>,
 }
 
@@ -197,6 +197,8 @@ pub struct Ledger {
     groups: Vec<Group>,
     /// Lanes that learn together, because they share a limit of their server.
     kin: Vec<Kin>,
+    /// Places in `kin` that nobody learns by any more.
+    free_kin: Vec<u32>,
     lane_ids: HashMap<Arc<LaneKey>, u32>,
     group_ids: HashMap<(Name, Option<Name>), u32>,
     out: Recent<OutPermit>,
@@ -238,6 +240,7 @@ impl Ledger {
             lanes: Vec::new(),
             groups: Vec::new(),
             kin: Vec::new(),
+            free_kin: Vec::new(),
             lane_ids: HashMap::new(),
             group_ids: HashMap::new(),
             out: Recent::default(),
@@ -422,6 +425,15 @@ impl Ledger {
         }
     }
 
+    fn touch_kin(&mut self, place: u32) {
+        let id = place as usize;
+        let kin = &mut self.kin[id];
+        if self.dirty.tracked && !kin.dirty {
+            kin.dirty = true;
+            self.dirty.kin.push(id);
+        }
+    }
+
     fn touch_group(&mut self, id: usize) {
         let group = &mut self.groups[id];
         if self.dirty.tracked && !group.dirty {
@@ -433,6 +445,9 @@ impl Ledger {
     fn touch_all(&mut self) {
         for lane in 0..self.lanes.len() {
             self.touch_lane(lane);
+        }
+        for place in 0..u32::try_from(self.kin.len()).unwrap_or(u32::MAX) {
+            self.touch_kin(place);
         }
         for group in 0..self.groups.len() {
             self.touch_group(group);

@@ -40,7 +40,7 @@ impl Ledger {
                 kin.before.push(0);
                 self.lanes[lane as usize].kin = Some(place);
                 self.touch_lane(lane as usize);
-                self.dirty.kin = true;
+                self.touch_kin(place);
             }
             None => {
                 let learner = self.learner(other).clone();
@@ -62,7 +62,11 @@ impl Ledger {
         let mut lanes = Vec::new();
         for (lane, kin) in [(one, ones), (other, others)] {
             match kin {
-                Some(kin) => lanes.append(&mut self.kin[kin as usize].lanes),
+                Some(kin) => {
+                    lanes.append(&mut self.kin[kin as usize].lanes);
+                    self.free_kin.push(kin);
+                    self.touch_kin(kin);
+                }
                 None => lanes.push(lane),
             }
         }
@@ -73,6 +77,7 @@ impl Ledger {
     fn bind(&mut self, learner: Learner, lanes: Vec<u32>) {
         let kin = Kin {
             learner,
+            dirty: false,
             served: lanes[0],
             together: self.now,
             event: self.now,
@@ -85,26 +90,30 @@ impl Ledger {
             lanes,
         };
         // The place of a pair that has parted is used again: their number is bounded by the lanes.
-        let free = self.kin.iter().position(|kin| kin.lanes.is_empty());
-        let place = free.unwrap_or(self.kin.len());
-        match free {
-            Some(place) => self.kin[place] = kin,
-            None => self.kin.push(kin),
-        }
-        let number = u32::try_from(place).unwrap_or(u32::MAX);
+        let number = match self.free_kin.pop() {
+            Some(free) => {
+                self.kin[free as usize] = kin;
+                free
+            }
+            None => {
+                self.kin.push(kin);
+                u32::try_from(self.kin.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        let place = number as usize;
         for index in 0..self.kin[place].lanes.len() {
             let lane = self.kin[place].lanes[index] as usize;
             self.lanes[lane].kin = Some(number);
             self.touch_lane(lane);
         }
-        self.dirty.kin = true;
+        self.touch_kin(number);
     }
 
     /// A refusal among merged lanes: are they still refused together?
     pub(super) fn refused_together(&mut self, place: u32, lane: u32, event: bool) {
         let now = self.now;
+        self.touch_kin(place);
         let kin = &mut self.kin[place as usize];
-        self.dirty.kin = true;
         if event {
             kin.judge();
             kin.event = now;
@@ -145,7 +154,8 @@ impl Ledger {
             };
             self.touch_lane(lane as usize);
         }
-        self.dirty.kin = true;
+        self.free_kin.push(place);
+        self.touch_kin(place);
     }
 }
 
