@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::level::Gate;
+use super::failures::FailureShare;
+use super::level::{Gate, time_gate};
 use super::{Fault, Faults};
 use crate::governor::messages::{PermitId, WaitReason};
 use crate::model::{Outcome, Timestamp};
@@ -95,14 +96,7 @@ impl Backoff {
             Phase::Pause { until, .. } => until,
             _ => Timestamp::ZERO,
         };
-        if self.not_before > now {
-            // The pause that goes with it may last a little longer.
-            Some((self.not_before.max(pause), WaitReason::NotBefore))
-        } else if pause > now {
-            Some((pause, WaitReason::Backoff))
-        } else {
-            None
-        }
+        time_gate(self.not_before, pause, now)
     }
 
     pub(crate) fn gate(&self, now: Timestamp, faults: Faults) -> Gate {
@@ -290,13 +284,9 @@ fn length(settings: &BackoffSettings, failures: u32, factor: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.min(max)).unwrap_or(settings.max)
 }
 
-/// Opens when failures are more than half of the answers, with confidence: a few bad answers of a
-/// server that mostly works must not stop the lane.
+/// Opens when failures are more than half of the answers, with confidence.
 #[derive(Clone, Copy, Debug, Default)]
-struct Breaker {
-    samples: f64,
-    failures: f64,
-}
+struct Breaker(FailureShare);
 
 impl Breaker {
     /// The weight of the past at each sample: a window of about 33 answers.
@@ -308,18 +298,7 @@ impl Breaker {
         if matches!(outcome, Outcome::Cancelled | Outcome::Denied) {
             return false;
         }
-        self.samples = self.samples * Self::DECAY + 1.0;
-        self.failures = self.failures * Self::DECAY + if failed { 1.0 } else { 0.0 };
-        failed && self.samples >= Self::MIN_SAMPLES && self.lower_bound() > Self::SHARE
-    }
-
-    /// Wilson's lower bound of the failures' share at 95 %.
-    fn lower_bound(self) -> f64 {
-        const Z: f64 = 1.96;
-        let n = self.samples;
-        let p = self.failures / n;
-        let centre = p + Z * Z / (2.0 * n);
-        let margin = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).max(0.0).sqrt();
-        (centre - margin) / (1.0 + Z * Z / n)
+        self.0.count(failed, Self::DECAY);
+        failed && self.0.surely_above(Self::SHARE, Self::MIN_SAMPLES)
     }
 }

@@ -86,10 +86,8 @@ impl Ledger {
         self.arrivals += 1;
         self.in_flight += 1;
         self.totals.peak = self.totals.peak.max(self.in_flight);
-        self.totals.granted += 1;
         let lane = &mut self.lanes[id as usize];
         let group = &mut self.groups[lane.group as usize];
-        lane.granted += 1;
         lane.waits.at_once();
         let deadline = now + self.config.permit_lease;
         let out = OutPermit {
@@ -104,8 +102,24 @@ impl Ledger {
             lane_sequence: lane.level.grant(now),
             group_sequence: group.level.grant(now),
         };
-        let group = lane.group as usize;
         self.out.insert(permit, out);
+        self.handed_out(id, permit, ticket, deadline, actions);
+    }
+
+    /// A permit is out: it is counted, its lease runs, and its holder is told.
+    #[inline]
+    fn handed_out(
+        &mut self,
+        id: u32,
+        permit: PermitId,
+        ticket: Ticket,
+        deadline: Timestamp,
+        actions: &mut Vec<Action>,
+    ) {
+        self.totals.granted += 1;
+        let lane = &mut self.lanes[id as usize];
+        lane.granted += 1;
+        let group = lane.group as usize;
         self.timers.add_lease(deadline, permit);
         actions.push(Action::Grant {
             ticket,
@@ -385,19 +399,8 @@ impl Ledger {
         out.stage = Stage::Out;
         out.granted = now;
         out.deadline = now + self.config.permit_lease;
-        lane.granted += 1;
-        self.totals.granted += 1;
-        let (id, deadline, group_id) = (out.lane, out.deadline, lane.group as usize);
-        self.timers.add_lease(deadline, permit);
-        actions.push(Action::Grant {
-            ticket,
-            permit,
-            lane: super::LaneId(id),
-            deadline,
-        });
-        self.touch_permit(permit);
-        self.touch_lane(id as usize);
-        self.touch_group(group_id);
+        let (id, deadline) = (out.lane, out.deadline);
+        self.handed_out(id, permit, ticket, deadline, actions);
         self.after_use(id, actions);
     }
 

@@ -13,7 +13,7 @@ mod bonds;
 use std::time::Duration;
 
 use super::learner::{Ended, Learner, Stamp};
-use super::{Action, Ledger, OutPermit};
+use super::{Action, Lane, Ledger, OutPermit};
 use crate::governor::messages::{Hints, PermitId};
 use crate::model::{Outcome, Timestamp};
 
@@ -58,6 +58,15 @@ pub(crate) struct Trace {
     parted: bool,
 }
 
+/// The learner of a lane, apart from the rest of its ledger.
+fn learner_in<'l>(lanes: &'l mut [Lane], kin: &'l mut [Kin], lane: u32) -> &'l mut Learner {
+    let lane = &mut lanes[lane as usize];
+    match lane.kin {
+        Some(place) => &mut kin[place as usize].learner,
+        None => &mut lane.learner,
+    }
+}
+
 impl Ledger {
     /// The learner of a lane: its own, or the one it shares.
     pub(super) fn learner(&self, lane: u32) -> &Learner {
@@ -70,23 +79,19 @@ impl Ledger {
 
     /// The same, and how many permits are out under it.
     pub(super) fn learner_mut(&mut self, lane: u32) -> (&mut Learner, u32) {
-        let id = lane as usize;
-        match self.lanes[id].kin {
+        let in_flight = match self.lanes[lane as usize].kin {
             Some(kin) => {
                 // Whoever asks for it may change it, and a successor has to know.
                 self.touch_kin(kin);
-                let kin = &mut self.kin[kin as usize];
-                let lanes = kin.lanes.iter();
-                let in_flight = lanes
+                let lanes = self.kin[kin as usize].lanes.iter();
+                lanes
                     .map(|lane| self.lanes[*lane as usize].level.in_flight)
-                    .sum();
-                (&mut kin.learner, in_flight)
+                    .sum()
             }
-            None => {
-                let lane = &mut self.lanes[id];
-                (&mut lane.learner, lane.level.in_flight)
-            }
-        }
+            None => self.lanes[lane as usize].level.in_flight,
+        };
+        let learner = learner_in(&mut self.lanes, &mut self.kin, lane);
+        (learner, in_flight)
     }
 
     /// The stamp of a permit that is granted now.
@@ -121,14 +126,14 @@ impl Ledger {
             held: out.held,
         };
         let (now, faults) = (self.now, self.faults);
-        let settings = self.config.backoff;
-        let mut rng = std::mem::replace(&mut self.rng, fastrand::Rng::with_seed(0));
-        let (learner, _) = self.learner_mut(lane);
+        if let Some(kin) = self.lanes[lane as usize].kin {
+            self.touch_kin(kin);
+        }
+        let learner = learner_in(&mut self.lanes, &mut self.kin, lane);
         let before = learner.events();
         let steady = learner.is_steady();
-        learner.report(&ended, now, &settings, &mut rng, faults);
+        learner.report(&ended, now, &self.config.backoff, &mut self.rng, faults);
         let event = learner.events() != before;
-        self.rng = rng;
         if let Some(wait) = hints.wait() {
             self.named(wait, actions);
             if hints.whole_site {

@@ -22,6 +22,22 @@ pub(crate) enum Gate {
     Wait(WaitReason),
 }
 
+/// What has to pass of a lane's own times: an instant that the server named, or the end of a pause.
+pub(crate) fn time_gate(
+    not_before: Timestamp,
+    pause: Timestamp,
+    now: Timestamp,
+) -> Option<(Timestamp, WaitReason)> {
+    if not_before > now {
+        // The pause that goes with it may last a little longer.
+        Some((not_before.max(pause), WaitReason::NotBefore))
+    } else if pause > now {
+        Some((pause, WaitReason::Backoff))
+    } else {
+        None
+    }
+}
+
 /// A level and what counts against it.
 #[derive(Clone, Debug)]
 pub(crate) struct Level {

@@ -13,6 +13,8 @@ mod backoff;
 mod carry;
 mod config;
 mod control;
+mod failures;
+mod faults;
 mod grant;
 mod id_map;
 mod kin;
@@ -43,6 +45,7 @@ use std::time::Duration;
 pub use self::adapt::Learned;
 pub use self::carry::Carried;
 pub use self::config::{LedgerConfig, SiteTable};
+pub(crate) use self::faults::{Fault, Faults};
 use self::id_map::IdMap;
 use self::kin::{Kin, Trace};
 use self::learner::{Learner, Stamp};
@@ -60,42 +63,6 @@ use crate::settings::LimitSettings;
 /// A lane of one ledger, interned. Valid for that ledger and for those restored from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneId(u32);
-
-/// Ways to be wrong, to show that the properties would see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    CapOffByOne,
-    ReleaseForgotten,
-    ReleaseTwice,
-    FreshBurst,
-    QuotaForgotten,
-    TwoProbes,
-    CutPerAnswer,
-    CancelLosesSlot,
-    NotBeforeIgnored,
-    LastComeFirstServed,
-    RestartForgetsPermits,
-}
-
-/// The fault of a ledger; outside tests a type of no size that is never on.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
-    #[cfg(test)]
-    pub(crate) fault: Option<Fault>,
-}
-
-impl Faults {
-    #[cfg(test)]
-    pub(crate) fn on(self, fault: Fault) -> bool {
-        self.fault == Some(fault)
-    }
-
-    #[cfg(not(test))]
-    #[inline]
-    pub(crate) fn on(self, _: Fault) -> bool {
-        false
-    }
-}
 
 /// Counts over the life of all ledgers of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,12 @@ impl Ledger {
     #[must_use]
     pub fn snapshot(&self, now: Timestamp) -> GovernorSnapshot {
         let now = self.now.max(now);
+        let mut running = vec![Duration::ZERO; self.lanes.len()];
+        for out in self.out.values().filter(|out| out.stage == Stage::Out) {
+            running[out.lane as usize] += now.since(out.granted);
+        }
         let mut lanes: Vec<_> = (0..self.lanes.len())
-            .map(|id| self.lane_snapshot(id, now))
+            .map(|id| self.lane_snapshot(id, running[id], now))
             .collect();
         lanes.sort_by(|a, b| (&a.site, &a.host, &a.endpoint).cmp(&(&b.site, &b.host, &b.endpoint)));
         GovernorSnapshot {
@@ -27,7 +31,8 @@ impl Ledger {
         }
     }
 
-    fn lane_snapshot(&self, id: usize, now: Timestamp) -> LaneSnapshot {
+    /// `running`: for how long its permits that are out have been.
+    fn lane_snapshot(&self, id: usize, running: Duration, now: Timestamp) -> LaneSnapshot {
         let lane = &self.lanes[id];
         let number = u32::try_from(id).unwrap_or(u32::MAX);
         let learner = self.learner(number);
@@ -69,7 +74,7 @@ impl Ledger {
             refused: lane.refused,
             wait_p50_ms: millis(lane.waits.quantile(0.5)),
             wait_p95_ms: millis(lane.waits.quantile(0.95)),
-            utilisation: self.utilisation(id, now),
+            utilisation: self.utilisation(id, running, now),
         }
     }
 
@@ -85,16 +90,12 @@ impl Ledger {
     }
 
     /// Time in flight ÷ (cap × time since the first request), with the least of the configured caps.
-    fn utilisation(&self, id: usize, now: Timestamp) -> f64 {
+    fn utilisation(&self, id: usize, running: Duration, now: Timestamp) -> f64 {
         let lane = &self.lanes[id];
         let Some(since) = lane.since else {
             return 0.0;
         };
-        let out = self.out.values();
-        let running = out
-            .filter(|out| out.lane as usize == id && out.stage == Stage::Out)
-            .map(|out| now.since(out.granted));
-        let busy = lane.busy + running.sum::<Duration>();
+        let busy = lane.busy + running;
         let group = &self.groups[lane.group as usize].level;
         let cap = lane.level.cap().min(group.cap()).min(self.config.cap());
         let whole = now.since(since).as_secs_f64() * f64::from(cap);

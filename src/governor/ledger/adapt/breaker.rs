@@ -4,6 +4,7 @@
 //! confidence bound, and when most requests fail the lane pauses and lets one probe through at a time.
 
 use super::units::between;
+use crate::governor::ledger::failures::FailureShare;
 use crate::model::Timestamp;
 
 /// Weight of the past at each answer, for the test that pauses: about 33 answers.
@@ -37,8 +38,8 @@ pub(super) enum Verdict {
 /// Counts failures among answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Breaker {
-    short: Share,
-    long: Share,
+    short: FailureShare,
+    long: FailureShare,
     run: u32,
     slowed: Timestamp,
 }
@@ -46,8 +47,8 @@ pub(super) struct Breaker {
 impl Breaker {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            short: Share::default(),
-            long: Share::default(),
+            short: FailureShare::default(),
+            long: FailureShare::default(),
             run: 0,
             slowed: now,
         }
@@ -73,7 +74,7 @@ impl Breaker {
         {
             self.slowed = now;
             // The next slow-down needs evidence of its own.
-            self.long = Share::default();
+            self.long = FailureShare::default();
             return Verdict::Slow;
         }
         Verdict::Bear
@@ -81,35 +82,7 @@ impl Breaker {
 
     /// A pause begins: what comes after it is counted afresh.
     pub(super) fn reset(&mut self) {
-        self.short = Share::default();
+        self.short = FailureShare::default();
         self.run = 0;
-    }
-}
-
-/// A share of failures with exponentially fading memory.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    samples: f64,
-    failures: f64,
-}
-
-impl Share {
-    fn count(&mut self, failed: bool, memory: f64) {
-        self.samples = self.samples * memory + 1.0;
-        self.failures = self.failures * memory + if failed { 1.0 } else { 0.0 };
-    }
-
-    fn surely_above(self, share: f64, least: f64) -> bool {
-        self.samples >= least && self.lower_bound() > share
-    }
-
-    /// Wilson's lower bound of the share at 95 %.
-    fn lower_bound(self) -> f64 {
-        const Z: f64 = 1.96;
-        let n = self.samples;
-        let p = self.failures / n;
-        let centre = p + Z * Z / (2.0 * n);
-        let margin = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).max(0.0).sqrt();
-        (centre - margin) / (1.0 + Z * Z / n)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::units::{between, span};
-use crate::governor::ledger::level::Gate;
+use crate::governor::ledger::level::{Gate, time_gate};
 use crate::governor::messages::{PermitId, WaitReason};
 use crate::model::Timestamp;
 
@@ -160,14 +160,7 @@ impl Halt {
             State::Pause { until, .. } => until,
             _ => Timestamp::ZERO,
         };
-        if self.not_before > now {
-            // The pause that goes with it may last a little longer.
-            Some((self.not_before.max(pause), WaitReason::NotBefore))
-        } else if pause > now {
-            Some((pause, WaitReason::Backoff))
-        } else {
-            None
-        }
+        time_gate(self.not_before, pause, now)
     }
 
     /// Time and probe only: whether the lane as a whole may send.
