@@ -18,4 +18,4 @@ mod wire;
 pub use client::{Client, ClientError, ExchangePermit, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
 pub use redirect::{RedirectError, follow, resolve};
-pub use robots::{Robots, product_token, robots_url};
+pub use robots::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, product_token, robots_url};

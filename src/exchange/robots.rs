@@ -7,6 +7,9 @@ use std::time::Duration;
 use texting_robots::Robot;
 use url::{Position, Url};
 
+use super::redirect::resolve;
+use crate::model::Answer;
+
 /// Bytes of a robots.txt that are read; the RFC asks for at least this many.
 const MAX_BYTES: usize = 500 * 1024;
 
@@ -22,6 +25,35 @@ enum Rules {
     AllowAll,
     DisallowAll,
     Parsed(Arc<Robot>),
+}
+
+/// RFC 9309 §2.3.1.2: at least five consecutive redirects should be followed; beyond them the file does not exist.
+pub const MOST_ROBOTS_REDIRECTS: usize = 5;
+
+/// What an answer to a request for robots.txt comes to.
+#[derive(Clone, Debug)]
+pub enum RobotsAnswer {
+    /// It lies elsewhere.
+    Moved(Url),
+    /// The rules.
+    Rules(Robots),
+    /// The server cannot say, or asks to slow down, which says nothing about the rules: nothing may be asked
+    /// until they are known (RFC 9309 §2.3.1.4).
+    Unknown,
+}
+
+impl RobotsAnswer {
+    /// Of one answer; `user_agent` as for [`Robots::from_answer`].
+    #[must_use]
+    pub fn of(answer: &Answer, user_agent: &str) -> Self {
+        match answer.location().map(|to| resolve(&answer.url, to)) {
+            Some(Ok(next)) => Self::Moved(next),
+            // It leads nowhere: there is no such file.
+            Some(Err(_)) => Self::Rules(Robots::missing()),
+            None if answer.status == 429 || answer.status >= 500 => Self::Unknown,
+            None => Self::Rules(Robots::from_answer(answer.status, &answer.body, user_agent)),
+        }
+    }
 }
 
 /// The URL of the robots.txt that governs `url`.
@@ -59,6 +91,12 @@ impl Robots {
             300..=499 => Rules::AllowAll,
             _ => Rules::DisallowAll,
         })
+    }
+
+    /// The rules where there is no such file: everything is allowed.
+    #[must_use]
+    pub const fn missing() -> Self {
+        Self(Rules::AllowAll)
     }
 
     /// The rules while robots.txt cannot be had: nothing is allowed.
@@ -200,9 +238,11 @@ fn is_unreserved(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::Headers;
 
     fn robots(text: &str, agent: &str) -> Robots {
         Robots::from_answer(200, text.as_bytes(), agent)
@@ -217,6 +257,34 @@ mod tests {
             &robots(&format!("User-agent: *\nDisallow: {rule}"), "bot"),
             path,
         )
+    }
+
+    #[test]
+    fn an_answer_moves_tells_or_leaves_unknown() {
+        let of = |status: u16, location: Option<&str>| {
+            let field = |to: &str| ("location".to_owned(), Bytes::copy_from_slice(to.as_bytes()));
+            let answer = Answer {
+                url: Url::parse("http://h.example/robots.txt").unwrap(),
+                status,
+                headers: Headers(location.map(field).into_iter().collect()),
+                body: Bytes::from_static(b"User-agent: *\nDisallow: /a"),
+                head_time: Duration::ZERO,
+                total_time: Duration::ZERO,
+            };
+            match RobotsAnswer::of(&answer, "bot") {
+                RobotsAnswer::Moved(to) => to.to_string(),
+                RobotsAnswer::Rules(rules) => format!("rules, /a {}", allows(&rules, "/a")),
+                RobotsAnswer::Unknown => "unknown".to_owned(),
+            }
+        };
+        assert_eq!(of(301, Some("/r")), "http://h.example/r");
+        assert_eq!(of(302, Some("http://[")), "rules, /a true");
+        assert_eq!(of(200, None), "rules, /a false");
+        assert_eq!(of(404, None), "rules, /a true");
+        assert_eq!(
+            (of(429, None), of(503, None)),
+            ("unknown".to_owned(), "unknown".to_owned())
+        );
     }
 
     #[test]

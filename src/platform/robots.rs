@@ -13,13 +13,11 @@ use url::Url;
 use super::ask::{self, Ask, Kind};
 use super::context::Context;
 use super::permit::{NoPermit, Waiting};
-use crate::exchange::{Robots, resolve, robots_url};
+use crate::exchange::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, robots_url};
 use crate::model::{Answer, Name, Outcome, Request};
 
 /// RFC 9309 §2.4: not to be used for more than 24 hours.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
-/// RFC 9309 §2.3.1.2: at least five consecutive redirects should be followed.
-const MOST_REDIRECTS: usize = 5;
 /// Origins remembered before the cache starts afresh.
 const MOST_ORIGINS: usize = 10_000;
 /// The endpoint under which robots.txt is limited and counted.
@@ -109,7 +107,7 @@ async fn ask(
     let endpoint = Name::from(ENDPOINT);
     let agent = &context.assignment.settings.user_agent;
     let mut request = Request::get(robots_url(url));
-    for _ in 0..=MOST_REDIRECTS {
+    for _ in 0..=MOST_ROBOTS_REDIRECTS {
         let wanted = Ask {
             request: &request,
             endpoint: &endpoint,
@@ -122,21 +120,15 @@ async fn ask(
             Ok(heard) => heard.answer,
             Err(error) => return Ok(Err(format!("{}: {error}", request.url))),
         };
-        match answer.location() {
-            Some(location) => match resolve(&answer.url, location) {
-                Ok(next) => request.url = next,
-                // It leads nowhere: there is no such file.
-                Err(_) => return Ok(Ok(Robots::from_answer(404, b"", agent))),
-            },
-            // A request to slow down says nothing about the rules, so they are not known yet.
-            None if answer.status == 429 || answer.status >= 500 => {
+        match RobotsAnswer::of(&answer, agent) {
+            RobotsAnswer::Moved(next) => request.url = next,
+            RobotsAnswer::Rules(rules) => return Ok(Ok(rules)),
+            RobotsAnswer::Unknown => {
                 return Ok(Err(format!("{} answered {}", answer.url, answer.status)));
             }
-            None => return Ok(Ok(Robots::from_answer(answer.status, &answer.body, agent))),
         }
     }
-    // More redirects than are followed: as if there were no such file (RFC 9309 §2.3.1.2).
-    Ok(Ok(Robots::from_answer(404, b"", agent)))
+    Ok(Ok(Robots::missing()))
 }
 
 /// What an answer says of limits; a session or a captcha is nothing that robots.txt could ask for.

@@ -10,15 +10,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::exchange::{Client, ExchangePermit, Robots, resolve, robots_url};
+use crate::exchange::{
+    Client, ExchangePermit, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, resolve, robots_url,
+};
 use crate::governor::hints::hints;
 use crate::governor::{Governor, Hints, LaneKey, Permit, Receipt, Refused};
 use crate::model::{Answer, Job, Name, Outcome, Request, RobotsPolicy, Task, UnixMillis};
 use crate::site::urls::authority;
 use crate::site::{Reader, Reading, Redirect, Site};
 
-/// RFC 9309 §2.3.1.2: at least five consecutive redirects of robots.txt should be followed.
-const MOST_REDIRECTS: usize = 5;
 /// The endpoint under which robots.txt is limited, as in a crawl.
 const ROBOTS: &str = "robots";
 
@@ -197,7 +197,7 @@ impl Probe {
     ) -> Result<Result<Robots, String>, NoExchange> {
         let lane = self.lane(&ROBOTS.into(), &Name::from(authority(url)));
         let mut target = robots_url(url);
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MOST_ROBOTS_REDIRECTS {
             let permit = self.permit(&lane, patience).await?;
             let request = Request::get(target.clone());
             let exchanged = self.client.exchange(permit, &request).await;
@@ -214,20 +214,14 @@ impl Probe {
                 None => Outcome::of_status(answer.status, said.retry_after.is_some()),
             };
             exchanged.receipt.report(outcome, said);
-            match answer.location().map(|to| resolve(&answer.url, to)) {
-                Some(Ok(next)) => target = next,
-                // It leads nowhere: there is no such file.
-                Some(Err(_)) => break,
-                // The rules are not known: nothing may be asked (RFC 9309 §2.3.1.4).
-                None if answer.status == 429 || answer.status >= 500 => {
+            match RobotsAnswer::of(&answer, &self.agent) {
+                RobotsAnswer::Moved(next) => target = next,
+                RobotsAnswer::Rules(rules) => return Ok(Ok(rules)),
+                RobotsAnswer::Unknown => {
                     return Ok(Err(format!("robots.txt answered {}", answer.status)));
-                }
-                None => {
-                    let rules = Robots::from_answer(answer.status, &answer.body, &self.agent);
-                    return Ok(Ok(rules));
                 }
             }
         }
-        Ok(Ok(Robots::from_answer(404, b"", &self.agent)))
+        Ok(Ok(Robots::missing()))
     }
 }
