@@ -94,6 +94,25 @@ impl<'a> Problems<'a> {
     }
 }
 
+/// Reads a document whose tables `read` knows; all problems are found at once. `source` names the file in messages.
+pub(crate) fn read<T>(
+    source: &str,
+    text: &str,
+    read: impl FnOnce(Table<'_>, &mut Problems<'_>) -> Option<T>,
+) -> Result<T, DefinitionErrors> {
+    let mut problems = Problems::new(source, text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let at = error.span().map_or(0, |span| span.start);
+        problems.add(at, error.message().to_owned());
+    }
+    let value = read(
+        Table::new(String::new(), document.get_ref(), 0..0),
+        &mut problems,
+    );
+    problems.finish(value)
+}
+
 /// ` did you mean …?` for the candidate nearest to `given`, or the list of what is allowed.
 pub(crate) fn hint<'n>(given: &str, allowed: impl IntoIterator<Item = &'n str>) -> String {
     let allowed: Vec<&str> = allowed.into_iter().collect();
@@ -185,20 +204,14 @@ impl<'d> Item<'d> {
         let value = self.value.get_ref().as_integer().and_then(|integer| {
             i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
         });
-        match value {
-            Some(value) if range.contains(&value) => Some(value),
-            _ => {
-                let wanted = format!("a whole number from {} to {}", range.start(), range.end());
-                match value {
-                    Some(value) => problems.add(
-                        self.at(),
-                        format!("`{}` must be {wanted}, not {value}", self.name),
-                    ),
-                    None => self.wrong(&wanted, problems),
-                }
-                None
-            }
+        if let Some(value) = value
+            && range.contains(&value)
+        {
+            return Some(value);
         }
+        let wanted = format!("a whole number from {} to {}", range.start(), range.end());
+        self.not_in_range(value, &wanted, problems);
+        None
     }
 
     /// A whole number or one with a fraction.
@@ -214,14 +227,24 @@ impl<'d> Item<'d> {
             return Some(value);
         }
         let wanted = format!("a number from {} to {}", range.start(), range.end());
+        self.not_in_range(value, &wanted, problems);
+        None
+    }
+
+    /// A number that is none, or outside what is allowed.
+    fn not_in_range(
+        &self,
+        value: Option<impl fmt::Display>,
+        wanted: &str,
+        problems: &mut Problems<'_>,
+    ) {
         match value {
             Some(value) => problems.add(
                 self.at(),
                 format!("`{}` must be {wanted}, not {value}", self.name),
             ),
-            None => self.wrong(&wanted, problems),
+            None => self.wrong(wanted, problems),
         }
-        None
     }
 
     pub(crate) fn table(&self, problems: &mut Problems<'_>) -> Option<Table<'d>> {

@@ -6,14 +6,12 @@ mod tests;
 
 use std::time::Duration;
 
-use toml::de::DeTable;
-
 use self::limit::{read_ban, read_list, read_sets};
 use super::origin::{Mishap, OriginSpec, Refusal, Trouble};
 use super::scenario::{Change, Chaos, Configured, Demand, Scenario};
 use super::service::{Draw, Service};
 use super::told::{Fields, Reset, RetryTold};
-use crate::site::document::{Item, Problems, Table, hint};
+use crate::site::document::{self, Item, Problems, Table, hint};
 use crate::site::{DefinitionErrors, read_limits};
 
 /// The longest run.
@@ -24,15 +22,9 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 /// # Errors
 /// Everything that is wrong with it, with its lines.
 pub fn read(source: &str, text: &str) -> Result<Scenario, DefinitionErrors> {
-    let mut problems = Problems::new(source, text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let at = error.span().map_or(0, |span| span.start);
-        problems.add(at, error.message().to_owned());
-    }
-    let root = Table::new(String::new(), document.get_ref(), 0..0);
-    let scenario = read_scenario(source, root, &mut problems);
-    problems.finish(Some(scenario))
+    document::read(source, text, |root, problems| {
+        Some(read_scenario(source, root, problems))
+    })
 }
 
 fn read_scenario(source: &str, mut root: Table<'_>, problems: &mut Problems<'_>) -> Scenario {

@@ -6,7 +6,6 @@ mod field;
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use toml::de::DeTable;
 
 use super::SiteLimits;
 use super::answers::{AnswerRule, When};
@@ -18,24 +17,19 @@ use super::predicate::Predicate;
 use super::select::Language;
 use super::template::Template;
 use super::urls::parse_web;
-use super::{DefinitionErrors, check};
+use super::{DefinitionErrors, check, document};
 use crate::model::{Mode, Name, Outcome, RobotsPolicy};
 use crate::settings::{LimitMode, LimitSettings, Profile};
 
 /// Reads a definition.
 pub(super) fn parse(source: &str, text: &str) -> Result<SiteDefinition, DefinitionErrors> {
-    let mut problems = Problems::new(source, text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let at = error.span().map_or(0, |span| span.start);
-        problems.add(at, error.message().to_owned());
-    }
-    let root = Table::new(String::new(), document.get_ref(), 0..0);
-    let definition = read_site(root, &mut problems);
-    if let Some(definition) = &definition {
-        check::check(definition, &mut problems);
-    }
-    problems.finish(definition)
+    document::read(source, text, |root, problems| {
+        let definition = read_site(root, problems);
+        if let Some(definition) = &definition {
+            check::check(definition, problems);
+        }
+        definition
+    })
 }
 
 fn read_site(mut root: Table<'_>, problems: &mut Problems<'_>) -> Option<SiteDefinition> {
