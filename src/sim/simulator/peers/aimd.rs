@@ -19,10 +19,6 @@ impl Law for Aimd {
         if out < self.limit { Ask::Go } else { Ask::Full }
     }
 
-    fn sent(&mut self, _: f64, _: u32) -> u32 {
-        0
-    }
-
     fn answer(&mut self, answer: &Answer) {
         if answer.kind != Kind::Good || answer.held > 5.0 {
             let cut = (f64::from(self.limit) * 0.9) as u32;

@@ -43,10 +43,6 @@ impl Law for Crawlee {
         }
     }
 
-    fn sent(&mut self, _: f64, _: u32) -> u32 {
-        0
-    }
-
     fn answer(&mut self, answer: &Answer) {
         match answer.kind {
             Kind::Good => self.refusals = 0,

@@ -18,10 +18,6 @@ impl Law for Fixed {
         if out < WORKERS { Ask::Go } else { Ask::Full }
     }
 
-    fn sent(&mut self, _: f64, _: u32) -> u32 {
-        0
-    }
-
     fn answer(&mut self, _: &Answer) {}
 
     fn view(&self) -> (f64, Option<u32>) {

@@ -2,7 +2,7 @@
 //! ratio of a long mean of answer times, times 1.5, to the last one, plus room for a queue of 4. Drops count as answers like any
 //! other. Starts at 20, between 20 and 200.
 
-use super::{Answer, Ask, Law};
+use super::{Answer, Ask, Law, within};
 
 const SMOOTHING: f64 = 0.2;
 const QUEUE: f64 = 4.0;
@@ -30,15 +30,7 @@ impl Gradient2 {
 
 impl Law for Gradient2 {
     fn gate(&mut self, _: f64, out: u32) -> Ask {
-        if f64::from(out) + 1.0 <= self.limit {
-            Ask::Go
-        } else {
-            Ask::Full
-        }
-    }
-
-    fn sent(&mut self, _: f64, _: u32) -> u32 {
-        0
+        within(self.limit, out)
     }
 
     fn answer(&mut self, answer: &Answer) {

@@ -136,7 +136,9 @@ trait Law {
     fn gate(&mut self, now: f64, out: u32) -> Ask;
 
     /// A request leaves; `out` counts it. What is returned comes back with its answer.
-    fn sent(&mut self, now: f64, out: u32) -> u32;
+    fn sent(&mut self, _now: f64, _out: u32) -> u32 {
+        0
+    }
 
     /// An answer came.
     fn answer(&mut self, answer: &Answer);
@@ -152,6 +154,15 @@ enum Ask {
     At(f64),
     /// Not before an answer.
     Full,
+}
+
+/// One more beside `out`, where at most `limit` may be out.
+fn within(limit: f64, out: u32) -> Ask {
+    if f64::from(out) + 1.0 <= limit {
+        Ask::Go
+    } else {
+        Ask::Full
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use fastrand::Rng;
 
-use super::{Answer, Ask, Kind, Law};
+use super::{Answer, Ask, Kind, Law, within};
 
 pub(super) struct Vegas {
     limit: f64,
@@ -47,15 +47,7 @@ impl Vegas {
 
 impl Law for Vegas {
     fn gate(&mut self, _: f64, out: u32) -> Ask {
-        if f64::from(out) + 1.0 <= self.limit {
-            Ask::Go
-        } else {
-            Ask::Full
-        }
-    }
-
-    fn sent(&mut self, _: f64, _: u32) -> u32 {
-        0
+        within(self.limit, out)
     }
 
     fn answer(&mut self, answer: &Answer) {
