@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, value_parser};
 
+use super::inputs::InputArgs;
 use crate::calibrate::Share;
 use crate::model::{Format, Mode, RobotsPolicy, Scope};
 use crate::settings::Rate;
@@ -86,15 +87,8 @@ pub(super) struct CrawlArgs {
     /// What the job starts from: search, detail, creator or crawl
     #[arg(long, default_value = "crawl")]
     pub(super) mode: Mode,
-    /// Keywords, for mode search
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub(super) keywords: Vec<String>,
-    /// Ids or URLs of items, for mode detail
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub(super) ids: Vec<String>,
-    /// Ids or URLs of creators, for mode creator
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub(super) creators: Vec<String>,
+    #[command(flatten)]
+    pub(super) inputs: InputArgs,
     /// Start URLs, for mode crawl; may be repeated
     #[arg(long, value_name = "URL", num_args = 1..)]
     pub(super) urls: Vec<String>,
@@ -160,15 +154,8 @@ pub(super) struct CalibrateArgs {
     /// What that job starts from: search, detail, creator or crawl [default: what the inputs are for]
     #[arg(long)]
     pub(super) mode: Option<Mode>,
-    /// Keywords, for mode search
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub(super) keywords: Vec<String>,
-    /// Ids or URLs of items, for mode detail
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub(super) ids: Vec<String>,
-    /// Ids or URLs of creators, for mode creator
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    pub(super) creators: Vec<String>,
+    #[command(flatten)]
+    pub(super) inputs: InputArgs,
     /// Directory of your site definitions
     #[arg(long, value_name = "DIR")]
     pub(super) sites: Option<PathBuf>,

@@ -10,7 +10,7 @@ use super::args::{Common, CrawlArgs};
 use super::failure::Failure;
 use super::load::{self, Given};
 use super::signals::Signals;
-use super::{table, view};
+use super::{inputs, table, view};
 use crate::engine::{Engine, JobHandle};
 use crate::model::{Job, Mode};
 use crate::settings::Settings;
@@ -61,20 +61,8 @@ fn given(args: &CrawlArgs) -> Vec<Given> {
 
 /// The job that the options and the settings describe.
 fn job(args: &CrawlArgs, settings: &Settings) -> Result<Job, Failure> {
-    let inputs = [
-        (Mode::Search, "--keywords", !args.keywords.is_empty()),
-        (Mode::Detail, "--ids", !args.ids.is_empty()),
-        (Mode::Creator, "--creators", !args.creators.is_empty()),
-        (Mode::Crawl, "--urls", !args.urls.is_empty()),
-    ];
-    for (mode, option, given) in inputs {
-        if given && mode != args.mode {
-            return Err(Failure::usage(format!(
-                "{option} belongs to --mode {mode}, but the mode is {}",
-                args.mode
-            )));
-        }
-    }
+    let given = args.inputs.given(("--urls", !args.urls.is_empty()));
+    inputs::fit(&given, args.mode)?;
     let crawl_only = [
         ("--scope", args.scope.is_some()),
         ("--include", !args.include.is_empty()),
@@ -104,10 +92,7 @@ fn job(args: &CrawlArgs, settings: &Settings) -> Result<Job, Failure> {
     }
     let mut job = Job::new(args.mode);
     job.sites = args.site.clone();
-    job.inputs.keywords = args.keywords.clone();
-    job.inputs.ids = args.ids.clone();
-    job.inputs.creators = args.creators.clone();
-    job.inputs.urls = args.urls.clone();
+    job.inputs = args.inputs.inputs(args.urls.clone());
     job.out = args.out.clone().unwrap_or_else(|| settings.out.clone());
     job.formats = args.format.clone();
     job.max_items = args.max_items;

@@ -6,6 +6,7 @@ mod config;
 mod crawl;
 mod demo;
 mod failure;
+mod inputs;
 mod load;
 mod plan;
 mod report;

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use self::local::Written;
 use super::args::{CalibrateArgs, Common};
 use super::failure::{Failure, printed};
+use super::inputs;
 use super::load::{self, Given};
 use super::signals::Signals;
 use super::view::View;
@@ -116,13 +117,7 @@ fn choose_ceiling(args: &CalibrateArgs, loaded: &mut Loaded) -> Result<bool, Fai
 /// What is to be found out, as the options say it.
 fn trial(args: &CalibrateArgs, settings: &Settings) -> Result<Trial, Failure> {
     let urls: Vec<String> = args.url.iter().chain(&args.urls).cloned().collect();
-    let inputs = [
-        (Mode::Search, "--keywords", !args.keywords.is_empty()),
-        (Mode::Detail, "--ids", !args.ids.is_empty()),
-        (Mode::Creator, "--creators", !args.creators.is_empty()),
-        (Mode::Crawl, "--url", !urls.is_empty()),
-    ];
-    let given: Vec<_> = inputs.into_iter().filter(|(.., given)| *given).collect();
+    let given = args.inputs.given(("--url", !urls.is_empty()));
     if given.is_empty() && args.site.is_none() {
         return Err(Failure::usage(
             "nothing to ask for: give --url URL, or --site SITE with --keywords, --ids or --creators",
@@ -130,27 +125,20 @@ fn trial(args: &CalibrateArgs, settings: &Settings) -> Result<Trial, Failure> {
     }
     let mode = match (args.mode, &given[..]) {
         (Some(mode), _) => mode,
-        (None, [(mode, ..)]) => *mode,
+        (None, [(mode, _)]) => *mode,
         (None, []) => Mode::Crawl,
-        (None, [(_, a, _), (_, b, _), ..]) => {
+        (None, [(_, a), (_, b), ..]) => {
             return Err(Failure::usage(format!(
                 "{a} and {b} belong to different modes: give one of them"
             )));
         }
     };
-    if let Some((own, option, _)) = given.iter().find(|(own, ..)| *own != mode) {
-        return Err(Failure::usage(format!(
-            "{option} belongs to --mode {own}, but the mode is {mode}"
-        )));
-    }
+    inputs::fit(&given, mode)?;
     let length = Duration::try_from_secs_f64(args.seconds)
         .map_err(|_| Failure::usage(format!("--seconds {}: allowed: 0.1 to 3600", args.seconds)))?;
     let mut job = Job::new(mode);
     job.sites = args.site.iter().cloned().collect();
-    job.inputs.keywords = args.keywords.clone();
-    job.inputs.ids = args.ids.clone();
-    job.inputs.creators = args.creators.clone();
-    job.inputs.urls = urls;
+    job.inputs = args.inputs.inputs(urls);
     job.crawl = settings.crawl.clone();
     Ok(Trial {
         job,
