@@ -11,11 +11,13 @@ mod dial;
 mod error;
 mod head;
 mod notes;
+mod permit;
 mod redirect;
 mod robots;
 mod wire;
 
-pub use client::{Client, ClientError, ExchangePermit, Exchanged};
+pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
+pub use permit::ExchangePermit;
 pub use redirect::{RedirectError, follow, resolve};
 pub use robots::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, product_token, robots_url};
