@@ -7,6 +7,7 @@ use actix::prelude::*;
 use slog::{Discard, Logger, o};
 
 use super::{Engine, EngineError, Inner, child};
+use crate::exchange::Network;
 use crate::governor::ledger::LedgerConfig;
 use crate::governor::{Governor, RateGovernor, Registry};
 use crate::settings::Settings;
@@ -86,10 +87,12 @@ impl EngineBuilder {
         let governor_arbiter = Arbiter::try_new().map_err(EngineError::thread)?;
         let registry = Registry::with_log(child(&self.log, "governor"));
         let governor = Governor::starting(registry.clone());
+        let network = Network::new(&settings);
         let start_governor = start_governor(&settings, &governor, registry, &governor_arbiter);
         let supervisor = Supervisor::new(
             settings.clone(),
             governor.clone(),
+            network,
             start_governor,
             pool.iter().map(Arbiter::handle).collect(),
             child(&self.log, "supervisor"),

@@ -10,18 +10,21 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use awc::error::{ConnectError, SendRequestError};
 use awc::http::header::HeaderValue;
 use tokio::time::Instant;
 
-use self::pools::Pools;
+use self::pools::{AllPools, Parts, Pools};
 use self::received::{Opened, Received, decode_rest};
 use super::body::{self, Bounds, Clock};
 use super::dial;
+use super::egress::Egress;
 use super::error::{Fault, FetchError};
 use super::head::Framing;
+use super::network::Network;
 use super::notes::{Notes, Slot};
 use super::permit::ExchangePermit;
 use crate::governor::Hints;
@@ -47,8 +50,8 @@ pub struct Client {
     settings: ExchangeSettings,
     agent: HeaderValue,
     slot: Slot,
-    tls: tokio_rustls::TlsConnector,
-    pools: RefCell<Pools>,
+    parts: Parts,
+    pools: RefCell<AllPools>,
     open: Rc<Cell<usize>>,
     busy: Cell<usize>,
 }
@@ -68,6 +71,18 @@ impl Client {
     /// # Errors
     /// When `ca_file` cannot be read or `user_agent` cannot be sent.
     pub fn new(settings: &ExchangeSettings, user_agent: &str) -> Result<Self, ClientError> {
+        Self::within(&Network::direct(settings), settings, user_agent)
+    }
+
+    /// As [`new`](Self::new), for a client that shares the names and the egresses of `network` with others.
+    ///
+    /// # Errors
+    /// When `ca_file` cannot be read or `user_agent` cannot be sent.
+    pub fn within(
+        network: &Network,
+        settings: &ExchangeSettings,
+        user_agent: &str,
+    ) -> Result<Self, ClientError> {
         let agent = HeaderValue::from_str(user_agent)
             .ok()
             .filter(|value| value.to_str().is_ok_and(|text| !text.trim().is_empty()))
@@ -81,13 +96,24 @@ impl Client {
                     why,
                 })?,
         };
+        let unverified = match network.unverified().is_empty() {
+            true => None,
+            false => Some(dial::unverified().map_err(ClientError::Tls)?),
+        };
         let (slot, open) = (Slot::default(), Rc::default());
         Ok(Self {
-            pools: RefCell::new(Pools::new(settings, &slot, &tls, &open)),
+            parts: Parts {
+                settings: settings.clone(),
+                slot: slot.clone(),
+                tls,
+                unverified,
+                open: Rc::clone(&open),
+                network: network.clone(),
+            },
+            pools: RefCell::default(),
             settings: settings.clone(),
             agent,
             slot,
-            tls,
             open,
             busy: Cell::new(0),
         })
@@ -101,8 +127,7 @@ impl Client {
 
     /// Closes idle connections; those in use end with their exchange.
     pub fn close_idle(&self) {
-        let pools = Pools::new(&self.settings, &self.slot, &self.tls, &self.open);
-        self.pools.replace(pools);
+        self.pools.borrow_mut().clear();
     }
 
     /// Makes one exchange, judged by its status alone. The permit is given back the moment the body has been read or
@@ -132,7 +157,8 @@ impl Client {
         let notes = Rc::new(Notes::default());
         let received = {
             let _busy = Busy::new(&self.busy);
-            self.fetch(permit.deadline(), request, fresh, &notes).await
+            let way = (permit.egress(), fresh);
+            self.fetch(permit.deadline(), request, way, &notes).await
         };
         let max = self.settings.max_body_bytes;
         let opened = received.and_then(|received| received.open(&request.url, max));
@@ -168,7 +194,7 @@ impl Client {
         &self,
         deadline: Instant,
         request: &Request,
-        fresh: bool,
+        way: (Option<&Arc<Egress>>, bool),
         notes: &Rc<Notes>,
     ) -> Result<Received, Fault> {
         let start = Instant::now();
@@ -176,7 +202,7 @@ impl Client {
         if end <= start {
             return Err(Fault::TotalTimeout);
         }
-        let builder = self.builder(request, fresh)?;
+        let builder = self.builder(request, way)?;
         let mut sending = pin!(
             if request.body.is_empty() && request.method == Method::Get {
                 builder.send_body(awc::body::None::new())
@@ -225,14 +251,18 @@ impl Client {
         })
     }
 
-    fn builder(&self, request: &Request, fresh: bool) -> Result<awc::ClientRequest, Fault> {
+    fn builder(
+        &self,
+        request: &Request,
+        (egress, fresh): (Option<&Arc<Egress>>, bool),
+    ) -> Result<awc::ClientRequest, Fault> {
         if self.open.get().saturating_sub(self.busy.get()) > pools::MAX_IDLE {
             self.close_idle();
         }
         let pools = match fresh {
             // The request keeps of them what it needs; nothing stays to be used again.
-            true => Pools::new(&self.settings, &self.slot, &self.tls, &self.open),
-            false => self.pools.borrow().clone(),
+            true => Pools::new(&self.parts, egress),
+            false => self.pools.borrow_mut().of(&self.parts, egress),
         };
         request::build(pools.of(&request.url), &self.agent, request)
     }
@@ -268,6 +298,12 @@ impl Drop for Busy<'_> {
 fn send_fault(notes: &Notes, error: SendRequestError) -> Fault {
     if let Some(fault) = notes.fault.take() {
         return fault;
+    }
+    if let Some(egress) = notes.tunnelling.take() {
+        return Fault::Proxy {
+            egress,
+            why: "no tunnel within connect_timeout".to_owned(),
+        };
     }
     match error {
         SendRequestError::Connect(ConnectError::Timeout) | SendRequestError::Timeout => {

@@ -1,6 +1,7 @@
 //! Why an exchange gave no answer.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -41,6 +42,24 @@ pub enum Fault {
     /// No TCP connection to any address of the host.
     #[error("no connection: {0}")]
     Connect(String),
+    /// The proxy does not work, or not for us. No word about the server.
+    #[error("egress {egress}: {why}")]
+    Proxy {
+        /// The egress.
+        egress: Arc<str>,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The host has no address of the public internet, and `deny_private_addresses` is on.
+    #[error(
+        "its address {address} is not public ({kind}): denied by exchange.deny_private_addresses"
+    )]
+    Denied {
+        /// The address.
+        address: IpAddr,
+        /// What it is instead.
+        kind: &'static str,
+    },
     /// The TLS handshake failed.
     #[error("no TLS session: {0}")]
     Tls(String),
@@ -116,9 +135,12 @@ impl FetchError {
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self.fault {
-            Fault::Dns(_) | Fault::Connect(_) | Fault::Tls(_) | Fault::Disconnected { .. } => {
-                Outcome::Network
-            }
+            Fault::Dns(_)
+            | Fault::Connect(_)
+            | Fault::Proxy { .. }
+            | Fault::Tls(_)
+            | Fault::Disconnected { .. } => Outcome::Network,
+            Fault::Denied { .. } => Outcome::Denied,
             Fault::ConnectTimeout
             | Fault::HeadTimeout
             | Fault::IdleTimeout
@@ -143,6 +165,7 @@ impl FetchError {
             }
             Fault::Dns(_)
             | Fault::Connect(_)
+            | Fault::Proxy { .. }
             | Fault::Tls(_)
             | Fault::Disconnected { .. }
             | Fault::ConnectTimeout
@@ -153,7 +176,8 @@ impl FetchError {
             | Fault::Protocol(_)
             | Fault::Decode(_)
             | Fault::Cancelled => RetryClass::Backoff,
-            Fault::HeaderTooLarge { .. }
+            Fault::Denied { .. }
+            | Fault::HeaderTooLarge { .. }
             | Fault::BodyTooLarge { .. }
             | Fault::DecodedTooLarge { .. }
             | Fault::InvalidUrl(_)

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
@@ -16,6 +17,8 @@ use super::head::Head;
 pub(super) struct Notes {
     /// Whether a TCP connection was begun for this exchange.
     pub(super) dialled: Cell<bool>,
+    /// The proxy that is being asked for a tunnel.
+    pub(super) tunnelling: RefCell<Option<Arc<str>>>,
     /// Whether the connection had served an answer before.
     pub(super) reused: Cell<bool>,
     /// When the first byte was handed to the socket.

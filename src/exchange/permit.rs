@@ -1,7 +1,10 @@
 //! What an exchange needs: a permit, used up by it.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
+use super::egress::Egress;
 use crate::governor::Hints;
 use crate::model::Outcome;
 
@@ -9,6 +12,11 @@ use crate::model::Outcome;
 pub trait ExchangePermit {
     /// What the permit turns into when it is given back.
     type Receipt;
+
+    /// The way out that the exchange takes; `None`: straight to the server.
+    fn egress(&self) -> Option<&Arc<Egress>> {
+        None
+    }
 
     /// The exchange is over, whatever has come, at this instant.
     fn deadline(&self) -> Instant;

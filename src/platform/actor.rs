@@ -322,7 +322,11 @@ impl Actor for PlatformActor {
     fn started(&mut self, ctx: &mut Self::Context) {
         // The client is bound to this thread, so it is made here.
         let settings = &self.assignment.settings;
-        match Client::new(&settings.exchange, &settings.user_agent) {
+        match Client::within(
+            &self.assignment.network,
+            &settings.exchange,
+            &settings.user_agent,
+        ) {
             Ok(client) => {
                 let places = match self.assignment.job.mode {
                     Mode::Crawl => KNOWN_PLACES,

@@ -4,6 +4,7 @@ use slog::debug;
 
 use super::context::Context;
 use super::permit::{self, NoPermit, Waiting};
+use super::way::{self, Routed};
 use crate::exchange::{FetchError, RetryClass};
 use crate::governor::hints::hints;
 use crate::governor::{Hints, Pause, Target};
@@ -43,6 +44,9 @@ pub(super) struct Heard<V> {
 /// Makes one request, and a second one on a fresh connection where a kept one was closed before a byte of the answer
 /// had come: that costs a permit as any other, but is no attempt of the task and says nothing of the server.
 ///
+/// An egress that fails is replaced by another one of the site, as long as the budget of retries pays for it: that is no
+/// attempt of the task either, and the governor hears nothing of it.
+///
 /// `judge` gives an answer's class and what follows from it. A small answer is judged while the permit is held, so that
 /// nobody slips out between a refusal and its report.
 pub(super) async fn ask<V>(
@@ -53,10 +57,29 @@ pub(super) async fn ask<V>(
 ) -> Result<Result<Heard<V>, FetchError>, NoPermit> {
     let lane = context.lane(ask.endpoint, ask.lane);
     let mut fresh = false;
+    let mut tried = Vec::new();
     loop {
+        let egress = way::choose(context, &tried).await?;
         let granted = permit::acquire(&lane.key, waiting, ask.priority).await?;
-        let again = fresh || ask.kind == Kind::Again;
-        if ask.kind == Kind::First && !fresh {
+        let slot = match &egress {
+            None => None,
+            Some(egress) => match context.assignment.network.take(egress) {
+                Some(slot) => Some(slot),
+                // Its room went to another while this waited for its permit.
+                None => {
+                    let receipt = granted.permit.release(false);
+                    receipt.report(Outcome::Cancelled, Hints::default());
+                    waiting = Waiting::new(context, ask.lane);
+                    continue;
+                }
+            },
+        };
+        let permit = Routed {
+            permit: granted.permit,
+            slot,
+        };
+        let again = fresh || !tried.is_empty() || ask.kind == Kind::Again;
+        if ask.kind == Kind::First && !fresh && tried.is_empty() {
             let ratio = context.assignment.settings.retry.ratio;
             context.with_budget(ask.lane, |budget| budget.earn(ratio));
         }
@@ -75,11 +98,26 @@ pub(super) async fn ask<V>(
         let mut weighed = None;
         let exchanged = context
             .client
-            .exchange_judged(granted.permit, ask.request, fresh, |answer| {
+            .exchange_judged(permit, ask.request, fresh, |answer| {
                 let (outcome, said, _) = weighed.insert(weigh(answer));
                 (!outcome.is_success()).then_some((*outcome, *said))
             })
             .await;
+        if way::heard(context, egress.as_ref(), &exchanged.result)
+            && let Err(error) = exchanged.result
+        {
+            // Not the site's doing: neither its pace nor its counters hear of it.
+            exchanged
+                .receipt
+                .report(Outcome::Cancelled, Hints::default());
+            tried.extend(egress);
+            let spent = || context.with_budget(ask.lane, |budget| budget.spend(UnixMillis::now()));
+            if !way::is_another(context, &tried) || !spent().is_zero() {
+                return Ok(Err(error));
+            }
+            waiting = Waiting::new(context, ask.lane);
+            continue;
+        }
         match exchanged.result {
             Ok(answer) => {
                 let (outcome, hints, verdict) = weighed.unwrap_or_else(|| weigh(&answer));

@@ -15,7 +15,7 @@ use super::health::Health;
 use super::known::Known;
 use super::robots::RobotsCache;
 use super::shares::Shares;
-use crate::exchange::Client;
+use crate::exchange::{Client, Network};
 use crate::governor::{Governor, LaneKey, WaitReason};
 use crate::model::{Job, Name, Outcome, Timestamp, UnixMillis};
 use crate::observe::{Metrics, SiteMeter};
@@ -34,6 +34,8 @@ pub struct Assignment {
     pub settings: Arc<Settings>,
     /// Where permits come from.
     pub governor: Governor,
+    /// Names and egresses, shared by the node.
+    pub network: Network,
     /// Where tasks come from and results go.
     pub store: Addr<Store>,
     /// The job's counters.
@@ -164,6 +166,12 @@ impl Context {
             Outcome::Captcha | Outcome::Login | Outcome::Cancelled | Outcome::Denied => {}
             _ => self.trouble.set(None),
         }
+    }
+
+    /// No egress works: nothing of the site gets anywhere.
+    pub(super) fn no_way(&self, why: String) {
+        self.waits_for.replace(why);
+        self.refused();
     }
 
     fn refused(&self) {

@@ -11,6 +11,7 @@ mod permit;
 pub mod retry;
 mod robots;
 mod shares;
+mod way;
 mod worker;
 
 pub use actor::PlatformActor;

@@ -49,12 +49,12 @@ pub(super) fn classify(name: &str) -> Variable {
     }
 }
 
-/// The keys in a name. A site's name has no underscore, so `MY_SHOP` can only mean `my-shop`.
+/// The keys in a name. The name of a site or an egress has no underscore, so `MY_SHOP` can only mean `my-shop`.
 fn path(rest: &str) -> Vec<String> {
     let rest = rest.to_ascii_lowercase();
     let mut path: Vec<_> = rest.split(SEPARATOR).map(ToOwned::to_owned).collect();
     if let [first, site, ..] = path.as_mut_slice()
-        && first == "sites"
+        && matches!(first.as_str(), "sites" | "egress")
     {
         *site = site.replace('_', "-");
     }
@@ -68,7 +68,7 @@ fn variable(key: &str) -> String {
         if index > 0 {
             name.push_str(SEPARATOR);
         }
-        let site = index == 1 && key.starts_with("sites.");
+        let site = index == 1 && (key.starts_with("sites.") || key.starts_with("egress."));
         name.push_str(
             &if site {
                 part.replace('-', "_")

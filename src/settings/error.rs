@@ -88,12 +88,12 @@ pub enum Problem {
         /// The valid key or variable that is most like it.
         nearest: String,
     },
-    /// A name of a site or an endpoint has characters that it may not have.
+    /// A name of a site, an endpoint or an egress has characters that it may not have.
     #[error("`{name}` is not a name of {what}; allowed: {allowed}")]
     Name {
         /// What was given.
         name: String,
-        /// `a site` or `an endpoint`.
+        /// `a site`, `an endpoint` or `an egress`.
         what: &'static str,
         /// The characters.
         allowed: &'static str,

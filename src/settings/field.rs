@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::given::{Given, Shown, quote};
 use super::schema::{LimitMode, LogLevel, Profile};
-use super::value::{Quota, Rate, parse_bytes, write_bytes};
-use crate::model::{RobotsPolicy, Scope};
+use super::value::{Quota, Rate, Secret, parse_bytes, write_bytes};
+use crate::model::{RobotsPolicy, Scope, UnixMillis};
 
 /// The text that unsets a setting which may be absent.
 pub(super) const NONE: &str = "none";
@@ -35,6 +35,16 @@ pub(super) enum Allowed {
     Quotas,
     /// A list of regular expressions.
     Patterns,
+    /// true or false.
+    Truth,
+    /// The URL of a proxy.
+    Proxy,
+    /// A list of names of egresses.
+    Egresses,
+    /// A text that is never shown.
+    Secret,
+    /// A moment.
+    Instant,
     /// One of these names.
     Names(&'static [&'static str]),
 }
@@ -64,6 +74,14 @@ impl fmt::Display for Allowed {
                 f.write_str("a list of quotas, such as [\"180/h\"] or [\"10/s\", \"1000/d\"]")
             }
             Self::Patterns => f.write_str("a list of regular expressions, such as [\"/wiki/\"]"),
+            Self::Truth => f.write_str("true or false"),
+            Self::Proxy => f.write_str(
+                "the URL of a proxy, such as \"socks5h://host:1080\"; http, socks5 or socks5h, without user name, \
+                 password and path",
+            ),
+            Self::Egresses => f.write_str("a list of names of egresses, such as [\"a\", \"direct\"]"),
+            Self::Secret => f.write_str("a text of 1 to 255 bytes, without control characters"),
+            Self::Instant => f.write_str("a moment with its zone, such as \"2030-01-31T12:00:00Z\""),
             Self::Names(names) => f.write_str(&names.join(", ")),
         }
     }
@@ -199,6 +217,7 @@ impl Kind for String {
                     && url.username().is_empty()
                     && url.password().is_none()
             }),
+            Allowed::Proxy => is_proxy(text),
             _ => false,
         };
         if !good {
@@ -272,6 +291,56 @@ impl Kind for Rate {
     }
 }
 
+impl Kind for bool {
+    fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
+        given.truth().ok_or(None)
+    }
+
+    fn show(&self) -> Shown {
+        Shown::Truth(*self)
+    }
+}
+
+impl Kind for Secret {
+    fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
+        let text = given.str().ok_or(None)?;
+        if !(1..=255).contains(&text.len()) || text.chars().any(char::is_control) {
+            return Err(None);
+        }
+        Ok(Self::new(text))
+    }
+
+    fn show(&self) -> Shown {
+        Shown::Text(self.to_string())
+    }
+}
+
+impl Kind for UnixMillis {
+    fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
+        let text = given.str().ok_or(None)?;
+        let moment: jiff::Timestamp = text.trim().parse().map_err(|_| None)?;
+        Ok(Self(moment.as_millisecond()))
+    }
+
+    fn show(&self) -> Shown {
+        Shown::Text(self.to_string())
+    }
+}
+
+/// Whether `text` is the URL of a proxy that can be spoken to. Credentials have keys of their own, so that they can be
+/// told from what may be shown.
+fn is_proxy(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "socks5" | "socks5h")
+            && url.host_str().is_some_and(|host| !host.is_empty())
+            && url.username().is_empty()
+            && url.password().is_none()
+            && matches!(url.path(), "" | "/")
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
+}
+
 impl Kind for Vec<Quota> {
     fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
         let items = given.list().ok_or(None)?;
@@ -285,8 +354,12 @@ impl Kind for Vec<Quota> {
 }
 
 impl Kind for Vec<String> {
-    fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
+    fn parse(given: &Given<'_>, allowed: &Allowed) -> Result<Self, Refused> {
         let items = given.list().ok_or(None)?;
+        // Which egresses there are is known when all layers are.
+        if matches!(allowed, Allowed::Egresses) {
+            return Ok(items);
+        }
         for item in &items {
             regex::Regex::new(item)
                 .map_err(|_| Some(format!("{} is not a regular expression", quote(item))))?;

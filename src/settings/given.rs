@@ -42,6 +42,15 @@ impl<'a> Given<'a> {
         }
     }
 
+    /// Yes or no.
+    pub(super) fn truth(&self) -> Option<bool> {
+        match &self.value.kind {
+            ValueKind::Boolean(value) => Some(*value),
+            ValueKind::String(text) if self.text => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
     /// A list of texts. In plain text the items are split at commas, unless it is a TOML array: patterns
     /// may hold commas.
     pub(super) fn list(&self) -> Option<Vec<String>> {
@@ -124,6 +133,7 @@ pub(super) fn quote(text: &str) -> String {
 pub(crate) enum Shown {
     Whole(u64),
     Real(f64),
+    Truth(bool),
     Text(String),
     List(Vec<String>),
 }
@@ -133,6 +143,7 @@ impl fmt::Display for Shown {
         match self {
             Self::Whole(number) => write!(f, "{number}"),
             Self::Real(number) => write!(f, "{number:?}"),
+            Self::Truth(truth) => write!(f, "{truth}"),
             Self::Text(text) => f.write_str(&quote(text)),
             Self::List(items) => {
                 let items: Vec<_> = items.iter().map(|item| quote(item)).collect();
@@ -147,6 +158,7 @@ impl From<Shown> for serde_json::Value {
         match shown {
             Shown::Whole(number) => number.into(),
             Shown::Real(number) => number.into(),
+            Shown::Truth(truth) => truth.into(),
             Shown::Text(text) => text.into(),
             Shown::List(items) => items.into(),
         }

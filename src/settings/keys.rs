@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::egress::EgressSettings;
 use super::field::{Allowed, Field};
 use super::schema::{LimitMode, LimitSettings, LogLevel, Profile, Settings, SiteSettings};
 
@@ -46,6 +47,7 @@ macro_rules! key {
 }
 
 const DAY: Duration = Duration::from_secs(86_400);
+const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// Times of one exchange: longer ones are a mistake, shorter ones no network keeps.
 const CLOCK: Allowed = Allowed::Time(MILLISECOND, Duration::from_secs(3600));
@@ -97,6 +99,13 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),
     key!(Allowed::Whole(0, 50), exchange.max_redirects),
     key!(Allowed::Path, exchange.ca_file),
+    key!(Allowed::Egresses, exchange.egress),
+    key!(Allowed::Truth, exchange.deny_private_addresses),
+    key!(Allowed::Time(SECOND, DAY), exchange.dns_ttl),
+    key!(
+        Allowed::Time(SECOND, Duration::from_secs(3600)),
+        exchange.dns_failure_ttl
+    ),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.cache_bytes),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.wal_bytes),
     key!(Allowed::Names(LogLevel::NAMES), log.level),
@@ -112,6 +121,7 @@ pub(super) static NODE: &[Key<Settings>] = &[
 pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Url, base_url),
     key!(Allowed::Names(&["obey", "off"]), robots),
+    key!(Allowed::Egresses, egress),
     key!(Allowed::Whole(1, 100), weight),
     key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
     key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),
@@ -131,6 +141,17 @@ pub(super) static ENDPOINT: &[Key<LimitSettings>] = &[
     key!(Allowed::Quotas, quota),
 ];
 
+/// Keys below `egress.NAME`.
+pub(super) static EGRESS: &[Key<EgressSettings>] = &[
+    key!(Allowed::Proxy, url),
+    key!(Allowed::Header, username),
+    key!(Allowed::Secret, password),
+    key!(Allowed::Instant, expires),
+    key!(CAP, max_concurrency_num),
+    key!(Allowed::Rate, rate),
+    key!(Allowed::Truth, tls_verify),
+];
+
 /// A key of the configuration and where it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -140,6 +161,8 @@ pub(super) enum Place {
     Site(String, usize),
     /// [`ENDPOINT`] of the named site and endpoint.
     Endpoint(String, String, usize),
+    /// [`EGRESS`] of the named egress.
+    Egress(String, usize),
 }
 
 impl Place {
@@ -149,7 +172,13 @@ impl Place {
             Self::Node(index) => NODE[*index].allowed(),
             Self::Site(_, index) => SITE[*index].allowed(),
             Self::Endpoint(_, _, index) => ENDPOINT[*index].allowed(),
+            Self::Egress(_, index) => EGRESS[*index].allowed(),
         }
+    }
+
+    /// Whether its value must not be told.
+    pub(super) fn is_secret(&self) -> bool {
+        matches!(self, Self::Egress(_, index) if matches!(EGRESS[*index].allowed, Allowed::Secret))
     }
 
     /// The rule of the key, and its value in `settings`; missing sites and endpoints are made.
@@ -173,6 +202,11 @@ impl Place {
                 let endpoint = site.endpoints.entry(endpoint.clone()).or_default();
                 (&key.allowed, (key.get_mut)(endpoint))
             }
+            Self::Egress(egress, index) => {
+                let key = &EGRESS[*index];
+                let egress = settings.egress.entry(egress.clone()).or_default();
+                (&key.allowed, (key.get_mut)(egress))
+            }
         }
     }
 }
@@ -184,7 +218,7 @@ pub(super) enum Located {
     Key(Place),
     /// A table; the keys below it, in full.
     Table(Vec<String>),
-    /// The name at this position of the path is no name of a site or endpoint.
+    /// The name at this position of the path is no name of a site, endpoint or egress.
     BadName(usize),
     /// Nothing.
     Unknown,
@@ -216,6 +250,13 @@ pub(super) fn locate(path: &[&str]) -> Located {
             Some(index) => Located::Key(Place::Site((*site).to_owned(), index)),
             None => Located::Unknown,
         },
+        ["egress"] => Located::Table(vec!["egress.NAME".to_owned()]),
+        ["egress", name, ..] if !is_site_name(name) => Located::BadName(1),
+        ["egress", name] => Located::Table(egress_keys(name)),
+        ["egress", name, key] => match index(EGRESS, key) {
+            Some(index) => Located::Key(Place::Egress((*name).to_owned(), index)),
+            None => Located::Unknown,
+        },
         // A quoted key with a dot in it is not the path that it looks like.
         _ if path.iter().any(|part| part.contains('.')) => Located::Unknown,
         _ => {
@@ -242,8 +283,17 @@ fn index<S>(table: &[Key<S>], name: &str) -> Option<usize> {
     table.iter().position(|key| key.name == name)
 }
 
-pub(super) const SITE_NAME: &str = "a-z, 0-9 and `-`";
-pub(super) const ENDPOINT_NAME: &str = "a-z, 0-9, `-` and `_`";
+const SITE_NAME: &str = "a-z, 0-9 and `-`";
+const ENDPOINT_NAME: &str = "a-z, 0-9, `-` and `_`";
+
+/// What the part of `path` at `at` should name, and of which characters such a name is.
+pub(super) fn bad_name(path: &[&str], at: usize) -> (&'static str, &'static str) {
+    match (path.first(), at) {
+        (Some(&"egress"), _) => ("an egress", SITE_NAME),
+        (_, 1) => ("a site", SITE_NAME),
+        _ => ("an endpoint", ENDPOINT_NAME),
+    }
+}
 
 /// A name that can be reached from every layer: a dot or an upper-case letter could not be written in
 /// the name of a variable.
@@ -267,6 +317,12 @@ fn site_keys(site: &str) -> Vec<String> {
         .collect()
 }
 
+fn egress_keys(name: &str) -> Vec<String> {
+    let keys = EGRESS.iter();
+    keys.map(|key| format!("egress.{name}.{}", key.name))
+        .collect()
+}
+
 fn endpoint_keys(site: &str, endpoint: &str) -> Vec<String> {
     let keys = ENDPOINT.iter();
     keys.map(|key| format!("sites.{site}.endpoints.{endpoint}.{}", key.name))
@@ -281,8 +337,11 @@ pub(super) fn candidates(path: &[&str]) -> Vec<String> {
         if let [_, endpoint, ..] = rest {
             keys.extend(endpoint_keys(site, endpoint));
         }
+    } else if let ["egress", name, ..] = path {
+        keys.extend(egress_keys(name));
     } else {
         keys.push("sites".to_owned());
+        keys.push("egress".to_owned());
     }
     keys
 }

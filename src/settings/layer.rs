@@ -6,7 +6,7 @@ use config::{ConfigError, Map, Source, Value, ValueKind};
 
 use super::error::{Problem, SettingsError};
 use super::given::Given;
-use super::keys::{ENDPOINT_NAME, Located, SITE_NAME, locate, nearest};
+use super::keys::{Located, bad_name, locate, nearest};
 use super::origin::{Layer, Origin};
 use super::schema::Settings;
 
@@ -181,7 +181,10 @@ fn problem(leaf: &Leaf, layer: Layer, settings: &mut Settings) -> Verdict {
                 Ok(()) => Verdict::Good,
                 Err(detail) => Verdict::Bad(Problem::Value {
                     key: written(&parts),
-                    given: given.describe(),
+                    given: match place.is_secret() {
+                        true => "something else".to_owned(),
+                        false => given.describe(),
+                    },
                     detail,
                     allowed: place.allowed(),
                 }),
@@ -193,11 +196,14 @@ fn problem(leaf: &Leaf, layer: Layer, settings: &mut Settings) -> Verdict {
             given: given.describe(),
             keys: keys.join(", "),
         }),
-        Located::BadName(at) => Verdict::Bad(Problem::Name {
-            name: parts.get(at).copied().unwrap_or_default().to_owned(),
-            what: if at == 1 { "a site" } else { "an endpoint" },
-            allowed: if at == 1 { SITE_NAME } else { ENDPOINT_NAME },
-        }),
+        Located::BadName(at) => {
+            let (what, allowed) = bad_name(&parts, at);
+            Verdict::Bad(Problem::Name {
+                name: parts.get(at).copied().unwrap_or_default().to_owned(),
+                what,
+                allowed,
+            })
+        }
         Located::Unknown => Verdict::Bad(Problem::Unknown {
             key: written(&parts),
             nearest: nearest(&parts),

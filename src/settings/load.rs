@@ -231,7 +231,7 @@ impl Loader {
             .map(|given| {
                 let path = given.key.split('.').map(ToOwned::to_owned).collect();
                 let origin = Origin::Option {
-                    given: given.option.clone(),
+                    given: masked(given),
                 };
                 self.text_leaf(path, &given.value, origin)
             })
@@ -311,6 +311,8 @@ impl Loader {
             }),
         }
         self.errors.extend(conflicts(&settings, &provenance));
+        let egress = super::egress::problems(&settings, &provenance);
+        self.errors.extend(egress);
         if self.errors.is_empty() {
             Ok(Loaded {
                 settings,
@@ -319,6 +321,17 @@ impl Loader {
         } else {
             Err(SettingsErrors(self.errors))
         }
+    }
+}
+
+/// The option as it is told: a secret that it sets is not.
+fn masked(given: &Override) -> String {
+    let path: Vec<_> = given.key.split('.').collect();
+    match locate(&path) {
+        Located::Key(place) if place.is_secret() && !given.value.is_empty() => {
+            given.option.replace(&given.value, "***")
+        }
+        _ => given.option.clone(),
     }
 }
 

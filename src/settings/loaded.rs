@@ -2,7 +2,7 @@
 
 use super::field::Field;
 use super::given::Shown;
-use super::keys::{ENDPOINT, Located, NODE, Place, SITE, locate};
+use super::keys::{EGRESS, ENDPOINT, Located, NODE, Place, SITE, locate};
 use super::origin::{Origin, Provenance};
 use super::schema::Settings;
 
@@ -51,6 +51,7 @@ impl Loaded {
 fn shown(settings: &Settings, place: &Place) -> Option<Shown> {
     let field: &dyn Field = match place {
         Place::Node(index) => (NODE[*index].get)(settings),
+        Place::Egress(name, index) => (EGRESS[*index].get)(settings.egress.get(name)?),
         Place::Site(site, index) => (SITE[*index].get)(settings.sites.get(site)?),
         Place::Endpoint(site, endpoint, index) => {
             (ENDPOINT[*index].get)(settings.sites.get(site)?.endpoints.get(endpoint)?)

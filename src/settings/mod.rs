@@ -4,6 +4,7 @@
 //! the table of keys; the `config` crate merges the layers; the merged leaves are read into [`Settings`].
 //! So all problems come out in one run, and every effective value can name its source.
 
+mod egress;
 mod env;
 mod error;
 mod field;
@@ -20,6 +21,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use egress::EgressSettings;
 pub use error::{Problem, SettingsError, SettingsErrors};
 pub use load::{LoadOptions, Override};
 pub use loaded::Loaded;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::egress::EgressSettings;
 use super::value::{Quota, Rate};
 use crate::model::{CrawlRules, ParseNameError, RobotsPolicy};
 
@@ -43,6 +44,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// Rules of `crawl` mode.
     pub crawl: CrawlRules,
+    /// Proxies, by name.
+    pub egress: BTreeMap<String, EgressSettings>,
     /// Per site, by name.
     pub sites: BTreeMap<String, SiteSettings>,
     /// Scales pauses, retry delays and cool-downs. For tests only; 1 otherwise. 0.001 to 1.
@@ -172,6 +175,8 @@ pub struct SiteSettings {
     pub base_url: Option<String>,
     /// Whether robots.txt is consulted for this site.
     pub robots: Option<RobotsPolicy>,
+    /// The egresses that its exchanges go through; none: those of `exchange.egress`.
+    pub egress: Vec<String>,
     /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
     pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
@@ -225,6 +230,14 @@ pub struct ExchangeSettings {
     pub max_redirects: u32,
     /// PEM file with further certificate authorities.
     pub ca_file: Option<PathBuf>,
+    /// The egresses that exchanges go through, by name; none: straight to the server.
+    pub egress: Vec<String>,
+    /// Whether addresses that are not of the public internet are refused.
+    pub deny_private_addresses: bool,
+    /// How long the addresses of a host are used before it is looked up again. 1 s to 1 day.
+    pub dns_ttl: Duration,
+    /// How long a host that was not resolved is not looked up again; doubles to 15 times. 1 s to 1 h.
+    pub dns_failure_ttl: Duration,
 }
 
 /// The store of a job.
@@ -332,6 +345,10 @@ impl Default for Settings {
                 max_body_bytes: 16 * 1024 * 1024,
                 max_redirects: 10,
                 ca_file: None,
+                egress: Vec::new(),
+                deny_private_addresses: false,
+                dns_ttl: Duration::from_secs(60),
+                dns_failure_ttl: Duration::from_secs(60),
             },
             store: StoreSettings {
                 cache_bytes: 16 * 1024 * 1024,
@@ -341,6 +358,7 @@ impl Default for Settings {
                 level: LogLevel::Info,
             },
             crawl: CrawlRules::default(),
+            egress: BTreeMap::new(),
             sites: BTreeMap::new(),
             test_time_scale: 1.0,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::keys::{ENDPOINT, NODE, SITE};
+use super::keys::{EGRESS, ENDPOINT, NODE, SITE};
 use super::load::DEFAULT_TOML;
 use super::*;
 use crate::model::{RobotsPolicy, Scope};
@@ -143,10 +143,18 @@ fn every_key_of_the_shipped_file_has_a_comment() {
 #[test]
 fn the_commented_examples_of_the_shipped_file_load() {
     let (_, sites) = DEFAULT_TOML.split_once("#\n# [sites").unwrap();
-    let text = format!("# [sites{sites}")
+    let (_, egress) = DEFAULT_TOML.split_once("#\n# [egress").unwrap();
+    let (egress, _) = egress.split_once("\n\n").unwrap();
+    for name in EGRESS.iter().map(|key| key.name) {
+        assert!(egress.contains(&format!("\n# {name} = ")), "{name}");
+    }
+    let text = format!("# [egress{egress}\n# [sites{sites}")
         .replace("# [", "[")
         .replace("\n# ", "\n");
     let settings = local(&text);
+    assert_eq!(settings.egress["example"].max_concurrency_num, Some(4));
+    assert_eq!(settings.egress_of("example"), ["example", "direct"]);
+    assert!(settings.egress_of("another").is_empty());
     let site = &settings.sites["example"];
     assert_eq!(site.limits.burst, Some(5));
     assert_eq!(site.endpoints["search"].max_concurrency_num, Some(2));
@@ -174,7 +182,11 @@ fn the_reference_mentions_every_key() {
         assert!(text.contains(&format!("`{name}`")), "{name}");
     }
     let site = SITE.iter().map(|key| key.name);
-    for name in site.chain(ENDPOINT.iter().map(|key| key.name)) {
+    let egress = EGRESS.iter().map(|key| key.name);
+    for name in site
+        .chain(ENDPOINT.iter().map(|key| key.name))
+        .chain(egress)
+    {
         assert!(text.contains(&format!("`{name}`")), "{name}");
     }
 }
@@ -665,6 +677,9 @@ fn secrets_stay_out_of_messages() {
         "sites.a.base_url = \"//me:hidden@host\"",
         "pasword = \"hidden\"",
         "password = hidden",
+        "egress.a.url = \"http://me:hidden@host/\"",
+        "egress.a = { url = \"http://host:1\", username = \"me\", password = \"hid\\nhidden\" }",
+        "egress.a.password = [\"hidden\"]",
     ] {
         let found = local_errors(text).join("\n");
         assert!(!found.contains("hidden"), "{found}");
@@ -675,6 +690,83 @@ fn secrets_stay_out_of_messages() {
         "*** *** Some(***)"
     );
     assert_eq!(secret.expose(), "hidden");
+}
+
+#[test]
+fn egresses_are_checked() {
+    for (text, said) in [
+        (
+            "exchange.egress = [\"b\"]\n[egress.a]\nurl = \"http://h:1\"",
+            "the nearest is",
+        ),
+        (
+            "sites.s.egress = [\"proxi\"]\n[egress.proxy]\nurl = \"http://h:1\"",
+            "the nearest is `proxy`",
+        ),
+        (
+            "[egress.a]\nurl = \"https://h:1\"",
+            "http, socks5 or socks5h",
+        ),
+        (
+            "[egress.a]\nurl = \"http://h:1/path\"",
+            "http, socks5 or socks5h",
+        ),
+        (
+            "[egress.a]\nusername = \"me\"",
+            "`egress.a.url` was given nothing",
+        ),
+        (
+            "[egress.a]\nurl = \"http://h:1\"\npassword = \"p\"",
+            "a password goes with a user name",
+        ),
+        (
+            "[egress.a]\nurl = \"http://h:1\"\nexpires = \"tomorrow\"",
+            "a moment with its zone",
+        ),
+        (
+            "[egress.a]\nurl = \"http://h:1\"\ntls_verify = \"no\"",
+            "true or false",
+        ),
+        (
+            "[egress.a]\nurll = \"http://h:1\"",
+            "the nearest is `egress.a.url`",
+        ),
+        (
+            "[egress.A]\nurl = \"http://h:1\"",
+            "is not a name of an egress",
+        ),
+        (
+            "[egress.direct]\nurl = \"http://h:1\"",
+            "the way without a proxy",
+        ),
+    ] {
+        let found = local_errors(text).join("\n");
+        assert!(found.contains(said), "{text}: {found}");
+    }
+}
+
+#[test]
+fn a_password_comes_from_the_environment_and_is_shown_nowhere() {
+    let mut options = with_vars(&[
+        ("CRAWLER__EGRESS__MY_PROXY__URL", "socks5h://h:1"),
+        ("CRAWLER__EGRESS__MY_PROXY__USERNAME", "me"),
+        ("CRAWLER__EGRESS__MY_PROXY__PASSWORD", "hidden"),
+        ("CRAWLER__EXCHANGE__EGRESS", "my-proxy, direct"),
+    ]);
+    let over = set("egress.my-proxy.password", "hidden2");
+    assert!(over.option.contains("hidden2"));
+    options.overrides.push(over);
+    let loaded = Settings::load(&options).unwrap();
+    let egress = &loaded.settings.egress["my-proxy"];
+    assert_eq!(egress.password.as_ref().unwrap().expose(), "hidden2");
+    assert_eq!(loaded.settings.egress_of("any"), ["my-proxy", "direct"]);
+    let shown: Vec<_> = loaded
+        .entries()
+        .iter()
+        .map(|entry| format!("{} {} {}", entry.key, entry.value, entry.origin))
+        .collect();
+    assert!(!shown.join("\n").contains("hidden"), "{shown:?}");
+    assert!(!format!("{loaded:?}").contains("hidden"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::messages::{CrashSite, JobId, StartJob, StopJob};
 use super::report::{Facts, Report, report};
 use super::restart::Restarts;
+use crate::exchange::Network;
 use crate::governor::{Governor, GovernorGone};
 use crate::model::{Job, Timestamp, UnixMillis};
 use crate::observe::Metrics;
@@ -28,6 +29,7 @@ pub type StartGovernor = Box<dyn Fn(Recipient<GovernorGone>) + Send>;
 pub struct Supervisor {
     settings: Arc<Settings>,
     governor: Governor,
+    network: Network,
     start_governor: StartGovernor,
     governor_restarts: Restarts,
     arbiters: Vec<ArbiterHandle>,
@@ -63,6 +65,7 @@ impl Supervisor {
     pub fn new(
         settings: Arc<Settings>,
         governor: Governor,
+        network: Network,
         start_governor: StartGovernor,
         arbiters: Vec<ArbiterHandle>,
         log: Logger,
@@ -70,6 +73,7 @@ impl Supervisor {
         Self {
             settings,
             governor,
+            network,
             start_governor,
             governor_restarts: Restarts::default(),
             arbiters,
@@ -137,7 +141,7 @@ impl Supervisor {
             return;
         };
         self.owners.retain(|_, (of, _)| *of != id);
-        let governor = self.governor.clone();
+        let (governor, network) = (self.governor.clone(), self.network.clone());
         let log = self.log.clone();
         ctx.spawn(
             async move {
@@ -176,6 +180,7 @@ impl Supervisor {
                     metrics: &job.metrics,
                     stats: &stats,
                     governor: &snapshot,
+                    egress: network.egresses(),
                 });
                 let close = Close {
                     outcome: made.outcome.as_str().to_owned(),
@@ -225,6 +230,7 @@ impl Handler<StartJob> for Supervisor {
                     site: site.clone(),
                     settings: self.settings.clone(),
                     governor: self.governor.clone(),
+                    network: self.network.clone(),
                     store: start.store.clone(),
                     metrics: start.metrics.clone(),
                     credit: start.credit.clone(),
@@ -235,6 +241,10 @@ impl Handler<StartJob> for Supervisor {
                 end: None,
             })
             .collect();
+        for egress in self.network.unverified() {
+            slog::warn!(self.log, "TLS CERTIFICATES ARE NOT CHECKED through this egress: tls_verify = false";
+                "egress" => &*egress);
+        }
         let count = sites.len();
         self.jobs.insert(
             start.id,

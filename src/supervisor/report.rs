@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::lane_report::LaneReport;
+use crate::exchange::EgressCounts;
 use crate::governor::GovernorSnapshot;
 use crate::model::{Job, Mode, Outcome, UnixMillis};
 use crate::observe::{EndpointMetrics, Metrics};
@@ -99,6 +100,9 @@ pub struct Report {
     pub peak_in_flight: u32,
     /// By site.
     pub sites: BTreeMap<String, SiteReport>,
+    /// The proxies of the settings, by name; counted since the node started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub egress: BTreeMap<String, EgressCounts>,
 }
 
 /// One site of a report. Requests are those of this execution, tasks and records those of the job.
@@ -213,6 +217,8 @@ pub(super) struct Facts<'a> {
     pub stats: &'a StoreStats,
     /// The governor's state.
     pub governor: &'a GovernorSnapshot,
+    /// The proxies.
+    pub egress: BTreeMap<String, EgressCounts>,
 }
 
 /// Make the report.
@@ -272,6 +278,7 @@ pub(super) fn report(facts: &Facts<'_>) -> Report {
         max_concurrency_num: facts.governor.max_concurrency_num,
         peak_in_flight: facts.governor.peak_in_flight,
         sites,
+        egress: facts.egress.clone(),
     }
 }
 

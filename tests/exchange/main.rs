@@ -4,5 +4,6 @@ mod bodies;
 mod clocks;
 mod framing;
 mod permits;
+mod proxy;
 mod support;
 mod tls;

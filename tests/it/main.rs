@@ -7,6 +7,7 @@ mod calibrate;
 mod caps;
 mod caps_on_items;
 mod cli;
+mod egress;
 mod embed;
 mod governor_jobs;
 mod hints;

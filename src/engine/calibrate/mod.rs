@@ -61,6 +61,14 @@ impl Engine {
         for (input, why) in &seeds.rejected {
             seen(Seen::Left(input, why));
         }
+        // Its levels would be measured on another way than the one that is crawled, and from another address.
+        if !settings.egress_of(site.name()).is_empty() {
+            let why = format!(
+                "{} goes through an egress, which calibrate does not",
+                site.name()
+            );
+            return Err(EngineError::Calibration(why));
+        }
         self.check_state(std::slice::from_ref(&site)).await?;
         let limits = fixed(self.limits_of(site.as_ref()), trial.rate);
         let levels = levels(

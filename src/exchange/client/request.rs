@@ -10,7 +10,7 @@ use super::super::error::Fault;
 use crate::model::{Method, Request};
 
 /// Headers of a request that the exchange alone decides.
-const OWN_HEADERS: [HeaderName; 7] = [
+const OWN_HEADERS: [HeaderName; 8] = [
     header::HOST,
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -18,6 +18,8 @@ const OWN_HEADERS: [HeaderName; 7] = [
     header::ACCEPT_ENCODING,
     header::UPGRADE,
     header::EXPECT,
+    // For a proxy's eyes; never put into a request.
+    header::PROXY_AUTHORIZATION,
 ];
 
 /// The request, ready to be sent by `client`.
