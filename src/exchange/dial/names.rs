@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn an_answer_holds_for_its_time() {
         let mut cache = NameCache::new(LIFETIMES);
-        let host = "a.example".into();
+        let host: Arc<str> = "a.example".into();
         assert_eq!(cache.look(at(0), &host), None);
         cache.learn(at(0), &host, found());
         assert_eq!(cache.look(at(59), &host), Some(found()));
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn l54_a_failure_is_remembered_for_a_minute_then_longer_up_to_fifteen() {
         let mut cache = NameCache::new(LIFETIMES);
-        let host = "a.example".into();
+        let host: Arc<str> = "a.example".into();
         let mut now = 0;
         for minutes in [1, 2, 4, 8, 15, 15] {
             cache.learn(at(now), &host, failed());
@@ -152,7 +152,7 @@ mod tests {
         #[test]
         fn nothing_outlives_its_time(steps in prop::collection::vec((0u64..2000, any::<bool>()), 1..40)) {
             let mut cache = NameCache::new(LIFETIMES);
-            let host = "a.example".into();
+            let host: Arc<str> = "a.example".into();
             let mut now = 0;
             for (wait, good) in steps {
                 now += wait;
