@@ -413,7 +413,8 @@ async fn l54_a_slow_resolver_ends_with_the_connect_timeout_and_blocks_nobody() {
     local.set_host(Some("localhost")).unwrap();
     let quick = async {
         for _ in 0..20 {
-            let asked = client.exchange(TestPermit::new(), &Request::get(local.clone()));
+            let request = Request::get(local.clone());
+            let asked = client.exchange(TestPermit::new(), &request);
             asked.await.result.unwrap();
         }
         Instant::now()
