@@ -199,6 +199,18 @@ pub struct Retune {
     pub limits: LimitSettings,
 }
 
+/// The least time between two requests on the host of `lane` (in `crawl` mode; else on its site), whatever the limits
+/// allow: what a `Crawl-delay` asks for. It holds as long as this governor, or one that follows it, remembers the host,
+/// so say it before each request; said again it costs nothing.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ceiling {
+    /// A lane of the host.
+    pub lane: Arc<LaneKey>,
+    /// The time; `None`: only what the limits ask for.
+    pub interval: Option<Duration>,
+}
+
 /// Grant nothing for a target.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]

@@ -20,6 +20,15 @@ impl Rate {
         Duration::from_secs_f64((self.per.as_secs_f64() / self.count).clamp(1e-9, 1e9))
     }
 
+    /// One request per `interval`.
+    #[must_use]
+    pub const fn one_per(interval: Duration) -> Self {
+        Self {
+            count: 1.0,
+            per: interval,
+        }
+    }
+
     /// Requests per second.
     #[must_use]
     pub fn per_second(self) -> f64 {

@@ -5,7 +5,7 @@ use actix::{ActorContext, AsyncContext, Handler, MessageResult};
 use super::{AcquireResponse, Crash, LimitsChanged, RateGovernor, STORE_RETRY, Stop, Subscribe};
 use crate::governor::ledger::Msg;
 use crate::governor::messages::{
-    Acquire, Cancel, Drain, Pause, Refused, Release, Report, Resume, Retune, Snapshot,
+    Acquire, Cancel, Ceiling, Drain, Pause, Refused, Release, Report, Resume, Retune, Snapshot,
 };
 use crate::governor::quota_store::Recorded;
 use crate::governor::store_thread::{Job, StoreAnswer};
@@ -79,6 +79,16 @@ impl Handler<Retune> for RateGovernor {
         };
         self.step(Msg::Retune { target, limits }, ctx);
         self.registry.tell(&change);
+    }
+}
+
+impl Handler<Ceiling> for RateGovernor {
+    type Result = ();
+
+    fn handle(&mut self, msg: Ceiling, ctx: &mut Self::Context) {
+        let lane = self.ledger.lane(&msg.lane);
+        let interval = msg.interval;
+        self.step(Msg::Ceiling { lane, interval }, ctx);
     }
 }
 

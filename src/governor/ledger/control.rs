@@ -1,8 +1,10 @@
 //! What people tell a ledger: new limits, pauses, the end.
 
+use std::time::Duration;
+
 use super::grant::refuse;
 use super::timers::Wake;
-use super::{Action, Ledger};
+use super::{Action, LaneId, Ledger};
 use crate::governor::messages::{Refused, Target};
 use crate::model::Timestamp;
 use crate::settings::LimitSettings;
@@ -30,6 +32,21 @@ impl Ledger {
             self.turn(id);
         }
         self.look_at_target(target, actions);
+    }
+
+    /// The host of `lane` is asked at most once per `interval`, whatever its limits allow. Said again, it changes
+    /// nothing; a new interval gives no request that the old one would not.
+    pub(super) fn ceiling(&mut self, lane: LaneId, interval: Option<Duration>) {
+        let Some(lane) = self.lanes.get(lane.0 as usize) else {
+            return;
+        };
+        let group = lane.group;
+        let limits = self.config.site(&lane.key.site);
+        let level = &mut self.groups[group as usize].level;
+        if level.set_ceiling(interval, limits, self.now, self.faults) {
+            self.touch_group(group as usize);
+            self.look_at_group(group);
+        }
     }
 
     pub(super) fn pause(&mut self, target: &Target, until: Timestamp, actions: &mut Vec<Action>) {

@@ -288,6 +288,7 @@ impl Ledger {
             } => self.report(permit, outcome, hints, actions),
             Msg::Cancel { ticket } => self.cancel(ticket, actions),
             Msg::Retune { target, limits } => self.retune(&target, &limits, actions),
+            Msg::Ceiling { lane, interval } => self.ceiling(lane, interval),
             Msg::Pause { target, length } => {
                 let until = length.map_or(Timestamp::MAX, |length| self.now + length);
                 self.pause(&target, until, actions);

@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod backoff;
+mod ceiling;
 mod closed_loop;
 mod limits;
 mod order;
