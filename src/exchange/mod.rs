@@ -4,6 +4,7 @@
 //! What arrives is what the server sent, or a named error: `docs/exchange.md` says what is guaranteed.
 
 mod body;
+pub mod cache;
 mod chunks;
 mod client;
 mod decode;
@@ -20,4 +21,7 @@ pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
 pub use permit::ExchangePermit;
 pub use redirect::{RedirectError, follow, resolve};
-pub use robots::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, product_token, robots_url};
+pub use robots::{
+    HostRobots, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, RobotsRead, RobotsTimes, Standing,
+    product_token, read_robots, robots_url,
+};
