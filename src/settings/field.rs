@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::given::{Given, Shown, quote};
+use super::polite::{CacheMode, CrawlDelay};
 use super::schema::{LimitMode, LogLevel, Profile};
 use super::value::{Quota, Rate, parse_bytes, write_bytes};
 use crate::model::{RobotsPolicy, Scope};
@@ -241,7 +242,15 @@ macro_rules! name_field {
     )+ };
 }
 
-name_field!(LimitMode, LogLevel, Profile, RobotsPolicy, Scope);
+name_field!(
+    CacheMode,
+    CrawlDelay,
+    LimitMode,
+    LogLevel,
+    Profile,
+    RobotsPolicy,
+    Scope
+);
 
 /// A setting that may be absent: [`NONE`] unsets it.
 impl<T: Kind> Kind for Option<T> {

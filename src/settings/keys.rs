@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::field::{Allowed, Field};
+use super::polite::{CacheMode, CrawlDelay};
 use super::schema::{LimitMode, LimitSettings, LogLevel, Profile, Settings, SiteSettings};
 
 /// One setting of a level `S`: all settings, those of a site, those of an endpoint.
@@ -97,6 +98,17 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),
     key!(Allowed::Whole(0, 50), exchange.max_redirects),
     key!(Allowed::Path, exchange.ca_file),
+    key!(Allowed::Names(CrawlDelay::NAMES), robots.crawl_delay),
+    key!(
+        Allowed::Time(Duration::from_secs(1), Duration::from_secs(3600)),
+        robots.max_crawl_delay
+    ),
+    key!(
+        Allowed::Time(Duration::from_secs(3600), Duration::from_secs(365 * 86_400)),
+        robots.unreachable_for
+    ),
+    key!(Allowed::Names(CacheMode::NAMES), cache.mode),
+    key!(Allowed::Bytes(MIB, 1024 * GIB), cache.max_bytes),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.cache_bytes),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.wal_bytes),
     key!(Allowed::Names(LogLevel::NAMES), log.level),
@@ -112,6 +124,8 @@ pub(super) static NODE: &[Key<Settings>] = &[
 pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Url, base_url),
     key!(Allowed::Names(&["obey", "off"]), robots),
+    key!(Allowed::Names(CrawlDelay::NAMES), crawl_delay),
+    key!(Allowed::Names(CacheMode::NAMES), cache),
     key!(Allowed::Whole(1, 100), weight),
     key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
     key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),

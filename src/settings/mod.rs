@@ -14,6 +14,7 @@ mod layer;
 mod load;
 mod loaded;
 mod origin;
+mod polite;
 mod schema;
 mod value;
 
@@ -24,6 +25,7 @@ pub use error::{Problem, SettingsError, SettingsErrors};
 pub use load::{LoadOptions, Override};
 pub use loaded::Loaded;
 pub use origin::{Layer, Origin, Provenance};
+pub use polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 pub use schema::{
     BackoffSettings, ExchangeSettings, LimitMode, LimitSettings, LogLevel, LogSettings, Profile,
     RetrySettings, Settings, SiteSettings, StoreSettings,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 use super::value::{Quota, Rate};
 use crate::model::{CrawlRules, ParseNameError, RobotsPolicy};
 
@@ -37,6 +38,10 @@ pub struct Settings {
     pub retry: RetrySettings,
     /// Clocks and bounds of one HTTP exchange.
     pub exchange: ExchangeSettings,
+    /// How robots.txt is obeyed.
+    pub robots: RobotsSettings,
+    /// The cache of answers.
+    pub cache: CacheSettings,
     /// The store of a job.
     pub store: StoreSettings,
     /// Logging of the binary.
@@ -172,6 +177,10 @@ pub struct SiteSettings {
     pub base_url: Option<String>,
     /// Whether robots.txt is consulted for this site.
     pub robots: Option<RobotsPolicy>,
+    /// Whether a `Crawl-delay` is kept; `None`: as `robots.crawl_delay` says.
+    pub crawl_delay: Option<CrawlDelay>,
+    /// Whether answers are kept for the next run; `None`: as `cache.mode` says.
+    pub cache: Option<CacheMode>,
     /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
     pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
@@ -333,6 +342,8 @@ impl Default for Settings {
                 max_redirects: 10,
                 ca_file: None,
             },
+            robots: RobotsSettings::default(),
+            cache: CacheSettings::default(),
             store: StoreSettings {
                 cache_bytes: 16 * 1024 * 1024,
                 wal_bytes: 64 * 1024 * 1024,

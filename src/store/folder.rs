@@ -24,6 +24,11 @@ impl StateFolder {
         }))
     }
 
+    /// The directory; `None` where the system names no home folder and none was set.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+
     /// Whether the directory can be used.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 //! What was answered is on disk.
 
 mod actor;
+mod cache;
 #[cfg(test)]
 mod contract;
 mod error;
@@ -19,6 +20,7 @@ mod state;
 mod traits;
 
 pub use actor::{RecordsCommitted, Store, StoreGone};
+pub use cache::{CacheEntry, CacheKind, CacheStore};
 pub use error::StoreError;
 pub use folder::{LazyQuotaStore, StateFolder};
 #[doc(hidden)]
