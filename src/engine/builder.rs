@@ -11,7 +11,7 @@ use crate::governor::ledger::LedgerConfig;
 use crate::governor::{Governor, RateGovernor, Registry};
 use crate::settings::Settings;
 use crate::site::{Site, SiteDefinition};
-use crate::store::{KillHook, StateFolder};
+use crate::store::{CacheStore, KillHook, StateFolder};
 use crate::supervisor::{StartGovernor, Supervisor};
 
 /// What an engine is made of. Made by [`Engine::builder`].
@@ -97,6 +97,11 @@ impl EngineBuilder {
         let supervisor = Supervisor::start_in_arbiter(&pool[0].handle(), move |_| supervisor);
         Ok(Engine {
             inner: Arc::new(Inner {
+                caches: CacheStore::new(
+                    StateFolder::of(settings.state.clone()),
+                    settings.cache.max_bytes,
+                    child(&self.log, "cache"),
+                ),
                 settings,
                 governor,
                 supervisor,

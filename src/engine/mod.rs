@@ -38,7 +38,9 @@ use crate::model::{Job, Mode, Name, UnixMillis};
 use crate::observe::Metrics;
 use crate::settings::{LimitSettings, Settings};
 use crate::site::{Site, SiteDefinition};
-use crate::store::{Caps, JobStore, OpenOptions, Push, RecordsCommitted, StateFolder, Store};
+use crate::store::{
+    CacheStore, Caps, JobStore, OpenOptions, Push, RecordsCommitted, StateFolder, Store,
+};
 use crate::supervisor::{CrashSite, JobId, StartJob, StopJob, Supervisor};
 
 /// A running engine. Clones are handles of the same engine; they may be used from any thread.
@@ -56,6 +58,7 @@ struct Inner {
     governor_arbiter: Arbiter,
     sites: Vec<Arc<dyn Site>>,
     definitions: Vec<Arc<SiteDefinition>>,
+    caches: CacheStore,
     next_job: AtomicU64,
     jobs: Mutex<Vec<JobHandle>>,
     streams: Mutex<Vec<records::Subscriber>>,
@@ -201,6 +204,7 @@ impl Engine {
                 sites: chosen,
                 rejected,
                 store,
+                caches: inner.caches.clone(),
                 metrics,
                 credit,
                 done,
@@ -336,6 +340,7 @@ impl Engine {
         }
         // What was learned of limits is the start of the next run.
         self.inner.governor.ask(KeepLearned).await;
+        self.inner.caches.flush().await;
         self.inner.stop_threads();
         reports
     }

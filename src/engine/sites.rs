@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::EngineError;
+use crate::exchange::product_token;
 use crate::model::{Job, Mode};
 use crate::settings::Settings;
 use crate::site::{CrawlSite, Seeds, Site, SiteDefinition};
@@ -62,6 +63,7 @@ fn crawl_site(
     rules.robots = set.unwrap_or(rules.robots);
     let definition = definition.map(AsRef::as_ref);
     CrawlSite::new(name, &rules, &job.inputs.urls, definition)
+        .map(|site| site.known_as(product_token(&settings.user_agent)))
         .map(|site| Arc::new(site) as Arc<dyn Site>)
         .map_err(EngineError::Definition)
 }

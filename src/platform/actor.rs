@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::FutureExt;
-use slog::{debug, error, info};
+use slog::{debug, error, info, warn};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -21,7 +21,7 @@ use super::messages::{
 use super::{shares, worker};
 use crate::exchange::Client;
 use crate::governor::{LimitsChanged, Subscribe, Target};
-use crate::model::{Completion, Mode, Task, TaskId, UnixMillis};
+use crate::model::{Completion, Mode, RobotsPolicy, Task, TaskId, UnixMillis};
 use crate::observe::{SiteMeter, SiteState};
 use crate::store::{Exchange, LaneRoom, Leased, StoreError};
 
@@ -328,6 +328,12 @@ impl Actor for PlatformActor {
                     Mode::Crawl => KNOWN_PLACES,
                     _ => 1,
                 };
+                if self.assignment.site.robots() == RobotsPolicy::Off {
+                    warn!(
+                        self.assignment.log,
+                        "robots.txt is not consulted: it is switched off for this site"
+                    );
+                }
                 let me = ctx.address();
                 self.shared = Some(Rc::new(Shared::new(
                     self.assignment.clone(),

@@ -10,18 +10,19 @@ use actix::Addr;
 use slog::Logger;
 use tokio::sync::watch;
 
+use super::answers;
 use super::budget::RetryBudget;
 use super::health::Health;
 use super::known::Known;
-use super::robots::RobotsCache;
+use super::robots::{Manners, RobotsCache};
 use super::shares::Shares;
 use crate::exchange::Client;
 use crate::governor::{Governor, LaneKey, WaitReason};
 use crate::model::{Job, Name, Outcome, Timestamp, UnixMillis};
 use crate::observe::{Metrics, SiteMeter};
-use crate::settings::Settings;
+use crate::settings::{CacheMode, Settings};
 use crate::site::Site;
-use crate::store::Store;
+use crate::store::{CacheStore, Store};
 
 /// What a PlatformActor is given: one site of one job.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub struct Assignment {
     pub governor: Governor,
     /// Where tasks come from and results go.
     pub store: Addr<Store>,
+    /// What earlier runs knew of servers.
+    pub caches: CacheStore,
     /// The job's counters.
     pub metrics: Metrics,
     /// Holds back new leases while those who read the records are behind.
@@ -52,6 +55,9 @@ pub(super) struct Context {
     pub(super) assignment: Assignment,
     pub(super) client: Client,
     pub(super) robots: RobotsCache,
+    pub(super) manners: Manners,
+    /// Whether answers are kept for the next run.
+    pub(super) cache: CacheMode,
     pub(super) known: RefCell<Known>,
     /// The site's counters.
     pub(super) meter: SiteMeter,
@@ -100,7 +106,9 @@ impl Context {
             roomy,
             budgets: RefCell::default(),
             born: tokio::time::Instant::now(),
-            robots: RobotsCache::new(),
+            robots: RobotsCache::default(),
+            manners: Manners::of(&assignment.settings, assignment.site.name()),
+            cache: answers::mode(&assignment.settings, assignment.site.name()),
             known: RefCell::new(Known::new(known_places)),
             lanes: RefCell::default(),
             trouble: Cell::new(None),

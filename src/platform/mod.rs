@@ -1,6 +1,7 @@
 //! PlatformActors: one per site of a job. They lease tasks, make the exchanges and hand in what they found.
 
 mod actor;
+mod answers;
 mod ask;
 pub mod budget;
 mod context;
@@ -16,3 +17,4 @@ mod worker;
 pub use actor::PlatformActor;
 pub use context::{Assignment, Credit};
 pub use messages::{Crash, Dismiss, PlatformGone, SiteEnd, SiteEnded, Stop};
+pub(crate) use robots::judge as judge_robots;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use slog::{debug, info, warn};
 use url::Url;
 
+use super::answers::{self, Confirmed, Earlier};
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
 use super::permit::{NoPermit, Waiting};
@@ -74,6 +75,17 @@ struct Ended {
 }
 
 impl Ended {
+    /// Whether an answer was good, and is worth keeping.
+    const fn is_good(&self) -> bool {
+        matches!(
+            self.end,
+            TaskEnd::Continue
+                | TaskEnd::Done {
+                    outcome: Outcome::Ok
+                }
+        )
+    }
+
     fn of(end: TaskEnd) -> Self {
         Self {
             end,
@@ -153,6 +165,25 @@ fn unused(context: &Context, lane: &Name, refused: &NoPermit) -> Ended {
     Ended::of(TaskEnd::Unused { due })
 }
 
+/// A task of a host whose robots.txt cannot be read. That is the host's trouble and no attempt of the task, which waits,
+/// up to `max_wait` in a run. But a host that takes no connection would not give the page either.
+fn unruled(context: &Context, task: &Task, lane: &Name, host: robots::Unreachable) -> Ended {
+    let outcome = Outcome::Network;
+    if !host.connected {
+        return lost(context, task, lane, outcome, host.why, Hints::default());
+    }
+    let patience = context.scaled(context.assignment.settings.max_wait);
+    if host.waited >= patience {
+        return Ended::of(TaskEnd::Parked {
+            outcome,
+            until: Some(UnixMillis::now().after(patience.max(host.wait))),
+            reason: host.why,
+        });
+    }
+    context.waits_for.replace(host.why);
+    unused(context, lane, &NoPermit::Later(host.wait))
+}
+
 async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
     let assignment = &context.assignment;
     // A task that was redirected to another host before a kill waits in the queue of the first.
@@ -162,6 +193,8 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
     };
     let mut visited = HashSet::new();
     let mut hops = 0;
+    // Whether the next request must not speak of what an earlier run knew.
+    let mut plainly = false;
     let mut kind = match task.attempts {
         0 => Kind::First,
         _ => Kind::Again,
@@ -177,26 +210,30 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                         reason: format!("robots.txt disallows {}", shown(&request.url)),
                     });
                 }
-                robots::Verdict::Unreachable(why) => {
-                    let reason = format!("robots.txt: {why}");
-                    let said = Hints::default();
-                    return lost(context, task, &lane, Outcome::Network, reason, said);
+                robots::Verdict::Unreachable(host) => {
+                    return unruled(context, task, &lane, host);
                 }
                 robots::Verdict::NoPermit(refused) => return unused(context, &lane, &refused),
             }
         }
+        let earlier = match plainly {
+            true => None,
+            false => answers::look_up(context, &request).await,
+        };
         let wanted = Ask {
-            request: &request,
+            request: earlier
+                .as_ref()
+                .map_or(&request, |earlier| &earlier.question),
             endpoint: &task.endpoint,
             lane: &lane,
             priority,
             kind,
         };
-        let heard = match ask::ask(context, &wanted, waiting, |answer| {
-            judge(context, task, answer)
-        })
-        .await
-        {
+        let judged = |answer: &Answer| match answer.status {
+            304 => unmodified(&request, earlier.as_ref(), plainly, answer),
+            _ => judge(context, task, answer),
+        };
+        let heard = match ask::ask(context, &wanted, waiting, judged).await {
             Ok(Ok(heard)) => heard,
             Ok(Err(error)) => {
                 info!(assignment.log, "no answer"; "url" => shown(&request.url), "error" => %error,
@@ -220,7 +257,32 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             kind = Kind::Further;
         }
         match &heard.verdict {
-            None | Some(Hop::Answer(_)) => return answered(context, task, &lane, &heard),
+            None | Some(Hop::Answer(_)) => {
+                let ended = answered(context, task, &lane, &heard);
+                if ended.is_good() {
+                    answers::keep(context, &request, &heard.answer);
+                }
+                return ended;
+            }
+            Some(Hop::Confirmed(page)) => {
+                let known = Heard {
+                    outcome: assignment.site.classify(task, &page.answer),
+                    answer: page.answer.clone(),
+                    hints: heard.hints,
+                    verdict: None,
+                };
+                let mut ended = answered(context, task, &lane, &known);
+                if ended.is_good() {
+                    page.keep(context);
+                }
+                if let TaskEnd::Done { outcome } = &mut ended.end
+                    && *outcome == Outcome::Ok
+                {
+                    *outcome = heard.outcome;
+                }
+                return ended;
+            }
+            Some(Hop::Plainly) => plainly = true,
             Some(Hop::Refuse(reason)) => {
                 let reason = reason.clone();
                 return Ended::of(TaskEnd::Dropped { reason });
@@ -256,6 +318,7 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     }
                 }
                 lane = to.clone();
+                plainly = false;
                 request = exchange::follow(&request, heard.answer.status, url.clone());
             }
         }
@@ -271,6 +334,27 @@ enum Hop {
     },
     Answer(Outcome),
     Refuse(String),
+    /// A 304: the page of an earlier run still holds.
+    Confirmed(Box<Confirmed>),
+    /// A 304 that is of no use: ask again, without conditions.
+    Plainly,
+}
+
+/// What a 304 comes to: the page that it confirms, or one more request without conditions. One to which there were none is
+/// no answer.
+fn unmodified(
+    request: &Request,
+    earlier: Option<&Earlier>,
+    plainly: bool,
+    answer: &Answer,
+) -> (Outcome, Option<Hop>) {
+    match earlier.map(|earlier| earlier.confirmed(answer)) {
+        Some(Some(page)) => (Outcome::NotModified, Some(Hop::Confirmed(Box::new(page)))),
+        // The site's own conditions, so its own answer.
+        None if exchange::cache::is_conditional(request) => (Outcome::NotModified, None),
+        _ if plainly => (Outcome::Malformed, None),
+        _ => (Outcome::NotModified, Some(Hop::Plainly)),
+    }
 }
 
 /// The class of an answer, and where it leads to if it is a redirect.

@@ -7,7 +7,7 @@ use url::{Position, Url};
 
 use super::document::DefinitionErrors;
 use super::extract::{RecordRule, Scene};
-use super::links::{PageLinks, page_links};
+use super::links::{PageLinks, page_links_for};
 use super::scope::Bounds;
 use super::select::Document;
 use super::urls::{authority, canonical, check_web, into_canonical, parse_web};
@@ -29,6 +29,8 @@ pub struct CrawlSite {
     own_starts: Vec<String>,
     max_depth: Option<u32>,
     robots: RobotsPolicy,
+    /// The product token by which pages speak to this crawler.
+    agent: String,
     limits: SiteLimits,
     headers: Vec<(String, String)>,
     records: Vec<RecordRule>,
@@ -75,6 +77,7 @@ impl CrawlSite {
             bounds: Bounds::new(rules, &urls)?,
             max_depth: rules.max_depth,
             robots: if off { RobotsPolicy::Off } else { rules.robots },
+            agent: String::new(),
             limits: definition
                 .map(|definition| definition.limits.clone())
                 .unwrap_or_default(),
@@ -85,6 +88,15 @@ impl CrawlSite {
                 .unwrap_or_default(),
             own_starts,
         })
+    }
+
+    /// Known to the pages by this product token, beside what they say to all robots.
+    #[must_use]
+    pub fn known_as(self, agent: &str) -> Self {
+        Self {
+            agent: agent.to_owned(),
+            ..self
+        }
     }
 
     fn key(&self, url: &Url) -> TaskKey {
@@ -314,12 +326,18 @@ impl Site for CrawlSite {
             return Ok(reading);
         }
         let html = charset::decode(&answer.body, answer.headers.get("content-type"));
-        let mut page = page_links(&html);
+        let mut page = page_links_for(&html, &self.agent);
+        let mut asked = std::mem::take(&mut page.directives);
+        asked.add_headers(&answer.headers, &self.agent);
         let url = canonical(&answer.url);
-        let record = self.page_record(page.title.take(), &url, task, answer);
+        let mut record = self.page_record(page.title.take(), &url, task, answer);
+        let asked_text = asked.text().map_or(Value::Null, Value::from);
+        record.fields.insert("robots".to_owned(), asked_text);
         reading.records.push(record);
         self.selected(&html, &url, answer, &mut reading.records)?;
-        reading.follow = self.follow(&page, task, answer, reader);
+        if self.robots == RobotsPolicy::Off || !asked.nofollow() {
+            reading.follow = self.follow(&page, task, answer, reader);
+        }
         Ok(reading)
     }
 

@@ -5,6 +5,7 @@ mod charset;
 mod check;
 mod crawl;
 mod definition;
+mod directives;
 pub(crate) mod document;
 mod endpoint;
 mod extract;
@@ -34,8 +35,9 @@ use crate::settings::LimitSettings;
 
 pub use crawl::CrawlSite;
 pub use definition::SiteDefinition;
+pub use directives::Directives;
 pub use document::{DefinitionErrors, Problem};
-pub use links::{PageLinks, page_links};
+pub use links::{PageLinks, page_links, page_links_for};
 pub use load::{builtin, load_dir};
 pub(crate) use schema::read_limits;
 

@@ -226,6 +226,7 @@ impl Handler<StartJob> for Supervisor {
                     settings: self.settings.clone(),
                     governor: self.governor.clone(),
                     store: start.store.clone(),
+                    caches: start.caches.clone(),
                     metrics: start.metrics.clone(),
                     credit: start.credit.clone(),
                     log: self.log.new(o!("site" => site.name().to_string())),

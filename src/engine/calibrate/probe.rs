@@ -10,12 +10,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::exchange::{
-    Client, ExchangePermit, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, resolve, robots_url,
-};
+use crate::exchange::{Client, ExchangePermit, Robots, RobotsRead, read_robots, resolve};
 use crate::governor::hints::hints;
 use crate::governor::{Governor, Hints, LaneKey, Permit, Receipt, Refused};
 use crate::model::{Answer, Job, Name, Outcome, Request, RobotsPolicy, Task, UnixMillis};
+use crate::platform::judge_robots;
 use crate::site::urls::authority;
 use crate::site::{Reader, Reading, Redirect, Site};
 
@@ -195,33 +194,24 @@ impl Probe {
         url: &Url,
         patience: Duration,
     ) -> Result<Result<Robots, String>, NoExchange> {
-        let lane = self.lane(&ROBOTS.into(), &Name::from(authority(url)));
-        let mut target = robots_url(url);
-        for _ in 0..=MOST_ROBOTS_REDIRECTS {
+        let read = read_robots(url, async |request| {
+            let lane = self.lane(&ROBOTS.into(), &Name::from(authority(&request.url)));
             let permit = self.permit(&lane, patience).await?;
-            let request = Request::get(target.clone());
-            let exchanged = self.client.exchange(permit, &request).await;
-            let answer = match exchanged.result {
-                Ok(answer) => answer,
-                Err(error) => {
-                    exchanged.receipt.report(error.outcome(), Hints::default());
-                    return Ok(Err(format!("robots.txt: {error}")));
-                }
-            };
-            let said = hints(&answer.headers, UnixMillis::now());
-            let outcome = match answer.location() {
-                Some(_) => Outcome::Ok,
-                None => Outcome::of_status(answer.status, said.retry_after.is_some()),
+            let exchanged = self.client.exchange(permit, request).await;
+            let (outcome, said) = match &exchanged.result {
+                Ok(answer) => (
+                    judge_robots(answer),
+                    hints(&answer.headers, UnixMillis::now()),
+                ),
+                Err(error) => (error.outcome(), Hints::default()),
             };
             exchanged.receipt.report(outcome, said);
-            match RobotsAnswer::of(&answer, &self.agent) {
-                RobotsAnswer::Moved(next) => target = next,
-                RobotsAnswer::Rules(rules) => return Ok(Ok(rules)),
-                RobotsAnswer::Unknown => {
-                    return Ok(Err(format!("robots.txt answered {}", answer.status)));
-                }
-            }
-        }
-        Ok(Ok(Robots::missing()))
+            Ok(exchanged.result)
+        })
+        .await?;
+        Ok(match read {
+            RobotsRead::Known { file, .. } => Ok(Robots::of_file(file.as_deref(), &self.agent)),
+            RobotsRead::Unreachable { why, .. } => Err(why),
+        })
     }
 }

@@ -51,19 +51,26 @@ pub fn cache_key(site: &str, account: &str, request: &Request) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Whether a request can be answered from what is kept: a GET that sets no conditions of its own.
-fn is_plain(request: &Request) -> bool {
-    let own = |name: &str| {
+/// Whether a request sets conditions of its own, so that a 304 is an answer to it.
+#[must_use]
+pub fn is_conditional(request: &Request) -> bool {
+    let own = |(name, _): &(String, String)| {
         OWN_CONDITIONS
             .iter()
             .any(|own| name.eq_ignore_ascii_case(own))
     };
-    let keeps = |(name, value): &(String, String)| {
-        let refuses = name.eq_ignore_ascii_case("cache-control")
-            && value.to_ascii_lowercase().contains("no-store");
-        !own(name) && !refuses
+    request.headers.iter().any(own)
+}
+
+/// Whether a request can be answered from what is kept: a GET that sets no conditions of its own.
+fn is_plain(request: &Request) -> bool {
+    let refuses = |(name, value): &(String, String)| {
+        name.eq_ignore_ascii_case("cache-control")
+            && value.to_ascii_lowercase().contains("no-store")
     };
-    request.method == Method::Get && request.headers.iter().all(keeps)
+    request.method == Method::Get
+        && !is_conditional(request)
+        && !request.headers.iter().any(refuses)
 }
 
 impl CachedAnswer {

@@ -9,4 +9,4 @@ mod entry;
 mod headers;
 
 pub use control::freshness;
-pub use entry::{CachedAnswer, cache_key};
+pub use entry::{CachedAnswer, cache_key, is_conditional};

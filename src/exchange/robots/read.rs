@@ -54,8 +54,9 @@ impl Said {
             Some(Err(_)) => Self::File(None),
             None => match answer.status {
                 200..=299 => Self::File(Some(answer.body.clone())),
-                // By decision; RFC 9309 §2.3.1.3 counts them among those that allow everything.
-                408 | 429 => Self::Nothing,
+                // By decision; RFC 9309 §2.3.1.3 counts 408 and 429 among those that allow everything. A 304 answers a
+                // question that was not asked.
+                304 | 408 | 429 => Self::Nothing,
                 300..=499 => Self::File(None),
                 _ => Self::Nothing,
             },
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(of(302, Some("http://[")), "rules, /a true");
         assert_eq!(of(200, None), "rules, /a false");
         assert_eq!(of(404, None), "rules, /a true");
-        for status in [408, 429, 500, 503, 599] {
+        for status in [304, 408, 429, 500, 503, 599] {
             assert_eq!(of(status, None), "unknown", "{status}");
         }
     }

@@ -151,6 +151,29 @@ impl CacheDb {
         Ok(())
     }
 
+    /// A new description of an entry that is there.
+    pub(super) fn describe(
+        &mut self,
+        kind: CacheKind,
+        key: &str,
+        description: &str,
+        now: UnixMillis,
+    ) -> rusqlite::Result<()> {
+        self.connection
+            .prepare_cached(
+                "UPDATE entry SET size = size - length(CAST(description AS BLOB)) + ?4,
+                 description = ?3, used = ?5 WHERE kind = ?1 AND key = ?2",
+            )?
+            .execute(params![
+                kind.as_str(),
+                key,
+                description,
+                signed(description.len() as u64),
+                now.0
+            ])?;
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, kind: CacheKind, key: &str) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("DELETE FROM entry WHERE kind = ?1 AND key = ?2")?

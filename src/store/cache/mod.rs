@@ -144,6 +144,19 @@ impl CacheStore {
         }
     }
 
+    /// Keep a new description of what is kept under `key`.
+    pub fn describe(&self, kind: CacheKind, key: &str, description: String) {
+        if let Some(jobs) = self.jobs() {
+            let key = key.to_owned();
+            // What is not written down is told again the next time.
+            let _ = jobs.try_send(Job::Describe {
+                kind,
+                key,
+                description,
+            });
+        }
+    }
+
     /// Forget what is kept under `key`.
     pub fn remove(&self, kind: CacheKind, key: &str) {
         if let Some(jobs) = self.jobs() {

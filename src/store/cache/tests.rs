@@ -40,12 +40,21 @@ async fn entries_outlive_the_store_and_kinds_are_apart() {
     one.put(CacheKind::Robots, "a", entry("3"));
     one.put(CacheKind::Robots, "b", entry("4"));
     one.remove(CacheKind::Robots, "b");
+    one.put(CacheKind::Answer, "c", entry("5"));
+    one.describe(CacheKind::Answer, "c", "new".to_owned());
+    one.describe(CacheKind::Answer, "d", "nothing".to_owned());
     one.flush().await;
     drop(one);
     let two = store(&directory.path().join("deep/state"), 1 << 20);
     assert_eq!(two.get(CacheKind::Answer, "a").await, Some(entry("2")));
     assert_eq!(two.get(CacheKind::Robots, "a").await, Some(entry("3")));
     assert_eq!(two.get(CacheKind::Robots, "b").await, None);
+    let described = CacheEntry {
+        description: "new".to_owned(),
+        ..entry("5")
+    };
+    assert_eq!(two.get(CacheKind::Answer, "c").await, Some(described));
+    assert_eq!(two.get(CacheKind::Answer, "d").await, None);
 }
 
 #[cfg(unix)]

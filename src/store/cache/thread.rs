@@ -30,6 +30,11 @@ pub(super) enum Job {
         key: String,
         entry: CacheEntry,
     },
+    Describe {
+        kind: CacheKind,
+        key: String,
+        description: String,
+    },
     Remove {
         kind: CacheKind,
         key: String,
@@ -79,7 +84,7 @@ impl Shelf {
     fn work(&mut self, jobs: Vec<Job>, waiting: &AtomicUsize) {
         let now = UnixMillis::now();
         self.open();
-        let writes = |job: &Job| matches!(job, Job::Put { .. } | Job::Remove { .. });
+        let writes = |job: &Job| !matches!(job, Job::Get { .. } | Job::Flush(_));
         let begun = jobs.iter().any(writes) && self.on_db(CacheDb::begin).is_some();
         let mut flushed = Vec::new();
         for job in jobs {
@@ -93,6 +98,13 @@ impl Shelf {
                     let bytes = entry.description.len() + entry.body.len();
                     self.on_db(|db| db.put(kind, &key, &entry, now));
                     waiting.fetch_sub(bytes, Ordering::Relaxed);
+                }
+                Job::Describe {
+                    kind,
+                    key,
+                    description,
+                } => {
+                    self.on_db(|db| db.describe(kind, &key, &description, now));
                 }
                 Job::Remove { kind, key } => {
                     self.on_db(|db| db.remove(kind, &key));
