@@ -24,7 +24,7 @@ use crate::calibrate::{Measured, Standing, check_levels, decide, ladder, standin
 use crate::exchange::Client;
 use crate::governor::{Governor, Retune, Target};
 use crate::model::{ListState, Name, NewTask, RobotsPolicy, Task};
-use crate::settings::{LimitMode, LimitSettings, Rate};
+use crate::settings::{CrawlDelay, LimitMode, LimitSettings, Rate};
 use crate::site::Site;
 
 /// A pause that is shorter is waited for within a level.
@@ -84,6 +84,7 @@ impl Engine {
         let probe = Probe {
             governor: inner.governor.clone(),
             client,
+            longest_delay: longest_delay(settings, site.name()),
             site,
             job: job.clone(),
             agent: settings.user_agent.clone(),
@@ -243,6 +244,13 @@ fn opening(
         robots_obeyed: site.robots() == RobotsPolicy::Obey,
         user_agent: settings.user_agent.clone(),
     }
+}
+
+/// The longest Crawl-delay that is kept at this site; `None`: none is.
+fn longest_delay(settings: &crate::settings::Settings, site: &str) -> Option<Duration> {
+    let own = settings.sites.get(site).and_then(|set| set.crawl_delay);
+    let obeyed = own.unwrap_or(settings.robots.crawl_delay) == CrawlDelay::Obey;
+    obeyed.then_some(settings.robots.max_crawl_delay)
 }
 
 async fn cap(governor: &Governor, level: u32) {

@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::exchange::{Client, ExchangePermit, Robots, RobotsRead, read_robots, resolve};
 use crate::governor::hints::hints;
-use crate::governor::{Governor, Hints, LaneKey, Permit, Receipt, Refused};
+use crate::governor::{Ceiling, Governor, Hints, LaneKey, Permit, Receipt, Refused};
 use crate::model::{Answer, Job, Name, Outcome, Request, RobotsPolicy, Task, UnixMillis};
 use crate::platform::judge_robots;
 use crate::site::urls::authority;
@@ -28,6 +28,8 @@ pub(super) struct Probe {
     pub(super) site: Arc<dyn Site>,
     pub(super) job: Job,
     pub(super) agent: String,
+    /// The longest Crawl-delay that is kept; `None`: none is.
+    pub(super) longest_delay: Option<Duration>,
     /// robots.txt by origin; a calibration is too short for them to change.
     pub(super) robots: RefCell<HashMap<String, Rc<Robots>>>,
     /// Turns true when nothing more may be asked.
@@ -210,7 +212,16 @@ impl Probe {
         })
         .await?;
         Ok(match read {
-            RobotsRead::Known { file, .. } => Ok(Robots::of_file(file.as_deref(), &self.agent)),
+            RobotsRead::Known { file, .. } => {
+                let rules = Robots::of_file(file.as_deref(), &self.agent);
+                if let (Some(longest), Some(asked)) = (self.longest_delay, rules.crawl_delay()) {
+                    self.governor.tell(Ceiling {
+                        lane: self.lane(&ROBOTS.into(), &Name::from(authority(url))),
+                        interval: Some(asked.min(longest)).filter(|delay| !delay.is_zero()),
+                    });
+                }
+                Ok(rules)
+            }
             RobotsRead::Unreachable { why, .. } => Err(why),
         })
     }

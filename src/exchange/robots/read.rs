@@ -9,7 +9,7 @@ use super::super::error::{Fault, FetchError};
 use super::super::redirect::resolve;
 use super::fresh::good_for;
 use super::rules::{Robots, robots_url};
-use super::text::readable;
+use super::text::{MAX_BYTES, readable};
 use crate::governor::hints::hints;
 use crate::model::{Answer, Request, UnixMillis};
 
@@ -96,7 +96,14 @@ pub async fn read_robots<E>(
     let mut request = Request::get(robots_url(url));
     let mut last = None;
     for _ in 0..=MOST_ROBOTS_REDIRECTS {
-        let answer = match ask(&request).await? {
+        let mut came = ask(&request).await?;
+        if let Some(range) = came.as_ref().err().and_then(first_part) {
+            // The rules are in the part that is read, where the server gives parts.
+            request.headers.push(("Range".to_owned(), range));
+            came = ask(&request).await?;
+        }
+        request.headers.clear();
+        let answer = match came {
             Ok(answer) => answer,
             Err(error) => return Ok(failed(&error)),
         };
@@ -106,7 +113,8 @@ pub async fn read_robots<E>(
             Said::File(file) => {
                 let good_for = good_for(&answer, now);
                 // Only what is read of it is kept.
-                let file = file.map(|body| Bytes::from(readable(&body).into_owned()));
+                let whole = answer.status != 206;
+                let file = file.map(|body| Bytes::from(readable(&body, whole).into_owned()));
                 return Ok(RobotsRead::Known { file, good_for });
             }
             Said::Nothing => {
@@ -130,6 +138,17 @@ pub async fn read_robots<E>(
         file: None,
         good_for,
     })
+}
+
+/// What to ask for of a file that is larger than a body may be: as much as is read of it, and a byte more, by which it
+/// is known to go on.
+fn first_part(error: &FetchError) -> Option<String> {
+    match error.fault {
+        Fault::BodyTooLarge { limit } if limit > 0 => {
+            Some(format!("bytes=0-{}", (limit - 1).min(MAX_BYTES as u64)))
+        }
+        _ => None,
+    }
 }
 
 fn failed(error: &FetchError) -> RobotsRead {

@@ -126,7 +126,7 @@ impl Robots {
 }
 
 fn parse(body: &[u8], token: &str) -> Rules {
-    let body = text::readable(body);
+    let body = text::readable(body, true);
     let lines: Vec<String> = body
         .split(|b| matches!(b, b'\r' | b'\n'))
         .map(normalise_line)
@@ -215,7 +215,8 @@ fn normalise(path: &[u8], rule: bool) -> String {
 
 /// The sitemaps among the lines, absolute http(s) URLs; the file's own URL is the base of those that are not.
 fn sitemap(base: &Url, written: &str) -> Option<Url> {
-    let url = base.join(written.trim()).ok()?;
+    let written = written.trim();
+    let url = base.join(written).ok().filter(|_| !written.is_empty())?;
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 

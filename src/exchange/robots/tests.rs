@@ -179,6 +179,22 @@ fn crawl_delays() {
 }
 
 #[test]
+fn sitemaps_are_found_under_any_agent_and_each_once() {
+    let file = Url::parse("https://h.example/robots.txt").unwrap();
+    let text = "Sitemap: https://other.example/a.xml\nUser-agent: other\nsitemap: /b.xml\nDisallow: /\n\
+        User-agent: *\nSITEMAP: https://h.example/b.xml # again\nSitemap: ftp://h.example/c\nSitemap:\n";
+    let found = robots(text, "bot").sitemaps(&file);
+    let found: Vec<&str> = found.iter().map(Url::as_str).take(2).collect();
+    assert_eq!(
+        found,
+        ["https://other.example/a.xml", "https://h.example/b.xml"]
+    );
+    let many: String = (0..2000).map(|n| format!("Sitemap: /{n}.xml\n")).collect();
+    assert_eq!(robots(&many, "bot").sitemaps(&file).len(), 1000);
+    assert!(Robots::missing().sitemaps(&file).is_empty());
+}
+
+#[test]
 fn where_the_file_lies() {
     let url = Url::parse("https://u:p@h.example:8443/a/b?c#d").unwrap();
     assert_eq!(

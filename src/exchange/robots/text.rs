@@ -7,7 +7,7 @@ use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use flate2::read::MultiGzDecoder;
 
 /// Bytes of a robots.txt that are read; RFC 9309 §2.5 asks for at least this many.
-const MAX_BYTES: usize = 500 * 1024;
+pub(super) const MAX_BYTES: usize = 500 * 1024;
 
 /// Two bytes that every gzip stream begins with.
 const GZIP: &[u8] = b"\x1f\x8b";
@@ -16,24 +16,26 @@ const GZIP: &[u8] = b"\x1f\x8b";
 ///
 /// A file that was packed and not labelled so is unpacked, and UTF-16 is known by its mark or by the zeros beside its
 /// first letters: both are met, and to take either for a file without rules would allow what it forbids.
-pub(super) fn readable(body: &[u8]) -> Cow<'_, [u8]> {
+///
+/// `whole`: the file ends where the body does; else its last line may be cut.
+pub(super) fn readable(body: &[u8], whole: bool) -> Cow<'_, [u8]> {
     if body.starts_with(GZIP) {
         let mut plain = Vec::new();
         // One byte more tells that there is more. What was read before an error is used: it is a file cut short.
         let _ = MultiGzDecoder::new(body)
             .take(MAX_BYTES as u64 + 1)
             .read_to_end(&mut plain);
-        return Cow::Owned(decoded(&plain).into_owned());
+        return Cow::Owned(decoded(&plain, whole).into_owned());
     }
-    decoded(body)
+    decoded(body, whole)
 }
 
-fn decoded(body: &[u8]) -> Cow<'_, [u8]> {
+fn decoded(body: &[u8], whole: bool) -> Cow<'_, [u8]> {
     let (encoding, body) = match utf16(body) {
         Some((encoding, mark)) => (Some(encoding), &body[mark..]),
         None => (None, body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)),
     };
-    let cut = body.len() > MAX_BYTES;
+    let cut = !whole || body.len() > MAX_BYTES;
     let body = &body[..body.len().min(MAX_BYTES)];
     let text: Cow<'_, [u8]> = match encoding {
         None => Cow::Borrowed(body),
@@ -107,7 +109,7 @@ mod tests {
             gzip(&[b"\xef\xbb\xbf", TEXT.as_bytes()].concat()),
             gzip(&utf16(true, u16::to_le_bytes)),
         ] {
-            assert_eq!(readable(&body), TEXT.as_bytes(), "{body:?}");
+            assert_eq!(readable(&body, true), TEXT.as_bytes(), "{body:?}");
         }
     }
 
@@ -115,12 +117,12 @@ mod tests {
     fn a_packed_file_is_read_up_to_the_limit_and_a_cut_one_up_to_the_cut() {
         let line = b"Disallow: /0123456789\n";
         let long = line.repeat(1_000_000);
-        let read = readable(&gzip(&long)).into_owned();
+        let read = readable(&gzip(&long), true).into_owned();
         assert!(read.len() <= MAX_BYTES && read.len() > MAX_BYTES - 2 * line.len());
         assert!(long.starts_with(&read));
         let packed = gzip(TEXT.as_bytes());
-        let _ = readable(&packed[..packed.len() - 6]);
-        assert_eq!(readable(b"\x1f\x8b"), b"".as_slice());
+        let _ = readable(&packed[..packed.len() - 6], false);
+        assert_eq!(readable(b"\x1f\x8b", true), b"".as_slice());
     }
 
     proptest! {
@@ -129,7 +131,7 @@ mod tests {
             if packed {
                 body = gzip(&body);
             }
-            prop_assert!(readable(&body).len() <= MAX_BYTES * 2);
+            prop_assert!(readable(&body, true).len() <= MAX_BYTES * 2);
         }
     }
 }

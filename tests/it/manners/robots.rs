@@ -176,11 +176,7 @@ async fn l42_five_redirects_lead_to_the_rules_and_six_to_nothing() {
             private,
             "{hops}: {paths:?}"
         );
-        assert_eq!(
-            paths.contains(&"/r6".to_owned()),
-            false,
-            "{hops}: {paths:?}"
-        );
+        assert!(!paths.contains(&"/r6".to_owned()), "{hops}: {paths:?}");
     }
 }
 
@@ -215,7 +211,8 @@ async fn l43_every_form_of_a_file_is_understood() {
         packed.finish().unwrap()
     };
     let filler = format!("# {}\n", "x".repeat(1021)).repeat(600);
-    let forms: Vec<(&str, Vec<(&str, &str)>, Vec<u8>)> = vec![
+    type Form = (&'static str, Vec<(&'static str, &'static str)>, Vec<u8>);
+    let forms: Vec<Form> = vec![
         ("a mark", vec![], format!("\u{feff}{RULES}").into_bytes()),
         ("UTF-16 LE", vec![], utf16(u16::to_le_bytes)),
         ("UTF-16 BE", vec![], utf16(u16::to_be_bytes)),
@@ -239,6 +236,25 @@ async fn l43_every_form_of_a_file_is_understood() {
         assert_eq!(report.outcome, RunOutcome::Complete, "{name}");
         assert_eq!(sorted(server.paths()), ["/", "/a", "/b"], "{name}");
     }
+}
+
+#[actix_rt::test]
+async fn l43_of_a_file_larger_than_any_body_may_be_the_first_part_is_asked_for() {
+    let text = format!("{RULES}{}", "# filler\n".repeat(20_000));
+    let server = site(move |heard| match heard.field("range") {
+        Some(range) => {
+            let last: usize = range.trim_start_matches("bytes=0-").parse().unwrap();
+            say(206, &[], &text[..=last])
+        }
+        None => say(200, &[], &text),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = fast(dir.path(), 2);
+    settings.exchange.max_body_bytes = 64 * 1024;
+    let report = crawl(settings, dir.path(), "data", &[&server.url("/")]).await;
+    assert_eq!(report.outcome, RunOutcome::Complete, "{report:?}");
+    assert_eq!(sorted(server.paths()), ["/", "/a", "/b"]);
+    assert_eq!(server.counts().0, 2);
 }
 
 #[actix_rt::test]
