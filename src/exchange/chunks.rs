@@ -128,7 +128,7 @@ fn bad(text: &str) -> Fault {
 
 /// The next line without its end, or `None` while it is not whole.
 fn take_line(input: &mut BytesMut, max: usize) -> Result<Option<BytesMut>, Fault> {
-    let searched = &input[..input.len().min(max.saturating_add(2))];
+    let searched = &input[..input.len().min(max.saturating_add(1))];
     let Some(end) = searched.iter().position(|&b| b == b'\n') else {
         return if searched.len() > max {
             Err(bad("a line of the chunked body is too long"))

@@ -370,7 +370,17 @@ mod tests {
             (
                 "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
                 Framing::None,
+                false,
+            ),
+            (
+                "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+                Framing::None,
                 true,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive, close\r\n\r\n",
+                Framing::Length(5),
+                false,
             ),
             (
                 "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
@@ -400,6 +410,9 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\x7fContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length\x01: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX: y\r\nTransfer-Encoding: \x0bchunked\r\n\r\n",
             "HTTP/1.1 099 OK\r\n\r\n",
         ] {
             assert!(matches!(head(raw), Err(Fault::Protocol(_))), "{raw:?}");

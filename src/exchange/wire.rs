@@ -151,11 +151,12 @@ impl<S> Wire<S> {
                 let skip = if end.is_new() { line_ends.count() } else { 0 };
                 self.input.advance(skip);
                 *blank += skip;
+                // Before its end is looked for, so that it is the same fault however the bytes come.
+                if !head::may_begin(&self.input) {
+                    let text = "it does not begin with `HTTP/1.`";
+                    return Err(Fault::Protocol(text.to_owned()));
+                }
                 let Some(length) = end.find(&self.input) else {
-                    if !head::may_begin(&self.input) {
-                        let text = "it does not begin with `HTTP/1.`";
-                        return Err(Fault::Protocol(text.to_owned()));
-                    }
                     return if self.input.len() + *blank > limit {
                         Err(too_large)
                     } else {
@@ -424,5 +425,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActixStream for Wire<S> {
     }
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

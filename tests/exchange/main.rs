@@ -6,6 +6,7 @@ mod clocks;
 mod curl;
 mod early;
 mod framing;
+mod fuzz;
 mod peers;
 mod permits;
 mod support;

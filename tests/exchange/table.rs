@@ -176,8 +176,9 @@ async fn the_exchange_makes_of_every_case_what_its_row_says() {
 async fn the_same_in_pieces_of_any_size() {
     for piece in [1, 2, 7, 1000] {
         let mut seen = Vec::new();
-        // Large ones in large pieces only: each piece is a system call on either side.
-        let small = |case: &Case| case.bytes.len() <= 1000 * piece;
+        // Large ones in large pieces only: each piece is a system call on either side. What follows an answer and comes
+        // after the next request has left cannot be told from an answer to it.
+        let small = |case: &Case| case.bytes.len() <= 1000 * piece && !case.trailing;
         for case in all()
             .into_iter()
             .filter(|case| small(case) && !only_in_tls(case))

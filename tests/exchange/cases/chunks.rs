@@ -178,7 +178,8 @@ pub(super) fn cases() -> Vec<Case> {
             "2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged",
             "whole; kept",
             "whole; closed",
-        ),
+        )
+        .trailing(),
         case(
             "a chunked body in HTTP/1.1 that says close",
             "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",

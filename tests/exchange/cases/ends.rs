@@ -50,7 +50,7 @@ pub(super) fn cases() -> Vec<Case> {
             "HTTP/1.1 200 OK\r\n\r\nall of it",
             Cut,
             "all of it",
-            "-",
+            "–",
             "`Truncated`",
         ),
         case(
@@ -58,7 +58,7 @@ pub(super) fn cases() -> Vec<Case> {
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             Cut,
             "ok",
-            "-",
+            "–",
             "whole; closed",
         ),
         case(

@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
             "ok",
             "whole; kept",
             "whole; closed",
-        ),
+        ).trailing(),
         case(
             "more bytes than the length, then a close",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more",
@@ -52,7 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
             "ok",
             "whole; closed",
             "whole; closed",
-        ),
+        ).trailing(),
         case(
             "a whole second answer nobody asked for",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged",
@@ -60,7 +60,7 @@ pub(super) fn cases() -> Vec<Case> {
             "ok",
             "whole; kept",
             "whole; closed",
-        ),
+        ).trailing(),
         case(
             "a reset after the whole body",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -211,7 +211,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "304, wrong bytes; kept",
             "304, no body; closed",
-        ),
+        ).trailing(),
         case(
             "204 without a length",
             "HTTP/1.1 204 No Content\r\n\r\n",
@@ -235,7 +235,7 @@ pub(super) fn cases() -> Vec<Case> {
             "",
             "204, wrong bytes; kept",
             "204, no body; closed",
-        ),
+        ).trailing(),
         case(
             "205 with a length of 0",
             "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n",

@@ -26,11 +26,19 @@ pub(crate) struct Case {
     pub(crate) awc: &'static str,
     /// What the exchange makes of it.
     pub(crate) ours: &'static str,
+    /// Whether bytes follow the answer: they are seen where they come with it.
+    pub(crate) trailing: bool,
     /// Where curl gives something else: what, and why the exchange does not.
     pub(crate) curl: Option<&'static str>,
 }
 
 impl Case {
+    /// Bytes follow the answer.
+    fn trailing(mut self) -> Self {
+        self.trailing = true;
+        self
+    }
+
     /// Where curl differs.
     fn curl(mut self, differs: &'static str) -> Self {
         self.curl = Some(differs);
@@ -55,6 +63,7 @@ fn case(
         meant: meant.as_ref().to_vec(),
         awc,
         ours,
+        trailing: false,
         curl: None,
     }
 }
