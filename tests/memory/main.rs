@@ -95,18 +95,53 @@ fn cases() -> Vec<Endless> {
     };
     vec![
         case("a body until the close", head(""), block(), &body),
-        case("a length of a terabyte", head("Content-Length: 1000000000000\r\n"), block(), &body),
+        case(
+            "a length of a terabyte",
+            head("Content-Length: 1000000000000\r\n"),
+            block(),
+            &body,
+        ),
         case("large chunks", chunked(b""), large_chunks, &body),
         case("small chunks", chunked(b""), small_chunks, &body),
-        case("one chunk without end", chunked(b"fffffffffffffff\r\n"), block(), &body),
-        case("the most fields, and a body", open(&most_fields), block(), &body),
+        case(
+            "one chunk without end",
+            chunked(b"fffffffffffffff\r\n"),
+            block(),
+            &body,
+        ),
+        case(
+            "the most fields, and a body",
+            open(&most_fields),
+            block(),
+            &body,
+        ),
         case("chunk extensions", chunked(b""), padded.into_bytes(), &None),
         case("a size line without end", chunked(b""), block(), &None),
-        case("trailers", chunked(b"0\r\n"), b"X: y\r\n".repeat(10_000), &None),
+        case(
+            "trailers",
+            chunked(b"0\r\n"),
+            b"X: y\r\n".repeat(10_000),
+            &None,
+        ),
         case("one field without end", open(b"X: "), block(), &header),
-        case("many fields", open(b""), b"X: y\r\n".repeat(10_000), &header),
-        case("empty lines before the head", Vec::new(), b"\r\n".repeat(30_000), &header),
-        case("interim answers", Vec::new(), b"HTTP/1.1 103 E\r\nX: y\r\n\r\n".repeat(1000), &None),
+        case(
+            "many fields",
+            open(b""),
+            b"X: y\r\n".repeat(10_000),
+            &header,
+        ),
+        case(
+            "empty lines before the head",
+            Vec::new(),
+            b"\r\n".repeat(30_000),
+            &header,
+        ),
+        case(
+            "interim answers",
+            Vec::new(),
+            b"HTTP/1.1 103 E\r\nX: y\r\n\r\n".repeat(1000),
+            &None,
+        ),
     ]
 }
 
@@ -114,18 +149,34 @@ fn cases() -> Vec<Endless> {
 #[ignore = "run by the test below, each case in a process of its own"]
 async fn one_endless_answer() {
     let number: usize = std::env::var(CASE).unwrap().parse().unwrap();
-    let Endless { name, first, again, fault } = cases().swap_remove(number);
+    let Endless {
+        name,
+        first,
+        again,
+        fault,
+    } = cases().swap_remove(number);
     let mut settings = Settings::default().exchange;
     settings.max_body_bytes = LIMIT;
     settings.max_header_bytes = MIB;
     let client = Client::new(&settings, "test").unwrap();
     // What is made once, whatever is asked, is made before.
-    let small = endless(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(), b"x".to_vec());
-    client.exchange(Permit, &Request::get(small)).await.result.unwrap();
+    let small = endless(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        b"x".to_vec(),
+    );
+    client
+        .exchange(Permit, &Request::get(small))
+        .await
+        .result
+        .unwrap();
     client.close_idle();
     let url = endless(first, again);
     let grown = growth(async {
-        let error = client.exchange(Permit, &Request::get(url)).await.result.unwrap_err();
+        let error = client
+            .exchange(Permit, &Request::get(url))
+            .await
+            .result
+            .unwrap_err();
         match fault {
             Some(expected) => assert_eq!(error.fault, expected, "{name}"),
             None => assert!(matches!(error.fault, Fault::Protocol(_)), "{name}: {error}"),
@@ -149,6 +200,10 @@ fn l51_no_endless_answer_takes_more_than_the_limit_and_eight_mebibytes() {
         let text = String::from_utf8_lossy(&output.stdout);
         let grown = text.lines().find(|line| line.ends_with("KiB"));
         println!("{}", grown.unwrap_or_default());
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
