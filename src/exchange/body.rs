@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::Fault;
+use super::notes::Notes;
+use super::pace::Pace;
 
 /// Room made for a body before its first byte has come, at most.
 const PRESIZE: u64 = 1024 * 1024;
@@ -20,21 +23,36 @@ pub(super) struct Clock {
     sleep: Option<Pin<Box<Sleep>>>,
     /// When the whole exchange must be over.
     end: Instant,
+    /// The least pace of the body, and where its bytes are counted.
+    pace: Option<(Pace, Rc<Notes>)>,
 }
 
 impl Clock {
     pub(super) fn new(end: Instant) -> Self {
-        Self { sleep: None, end }
+        Self {
+            sleep: None,
+            end,
+            pace: None,
+        }
     }
 
-    /// Ready with a fault once `due` (of the present phase) or the end of the exchange has come.
+    /// From now on the body, counted in `notes`, must keep `pace`.
+    pub(super) fn watch(&mut self, pace: Option<Pace>, notes: &Rc<Notes>) {
+        self.pace = pace.map(|pace| (pace, Rc::clone(notes)));
+    }
+
+    /// Ready with a fault once `due` (of the present phase) or the end of the exchange has come, or the body is too slow.
     pub(super) fn poll(
         &mut self,
         due: Option<Instant>,
         fault: Fault,
         cx: &mut Context<'_>,
     ) -> Poll<Fault> {
-        let wake = due.map_or(self.end, |due| due.min(self.end));
+        let look = |pace: &Option<(Pace, _)>| pace.as_ref().map(|(pace, _)| pace.due());
+        let end = self.end;
+        let first =
+            |look: Option<Instant>| [due, look].into_iter().flatten().fold(end, Instant::min);
+        let wake = first(look(&self.pace));
         let sleep = self
             .sleep
             .get_or_insert_with(|| Box::pin(sleep_until(wake)));
@@ -44,13 +62,18 @@ impl Clock {
         loop {
             ready!(sleep.as_mut().poll(cx));
             let now = Instant::now();
-            if now >= self.end {
+            if now >= end {
                 return Poll::Ready(Fault::TotalTimeout);
             }
-            if now >= wake {
+            if due.is_some_and(|due| now >= due) {
                 return Poll::Ready(fault);
             }
-            sleep.as_mut().reset(wake);
+            if let Some((pace, notes)) = &mut self.pace
+                && pace.is_too_slow(now, notes.body_bytes.get())
+            {
+                return Poll::Ready(Fault::TooSlow);
+            }
+            sleep.as_mut().reset(first(look(&self.pace)));
         }
     }
 }
@@ -207,5 +230,34 @@ mod tests {
         let fault = read(drip, None, BOUNDS, &mut clock(), |()| Fault::Cancelled).await;
         assert_eq!(fault, Err(Fault::TotalTimeout));
         assert_eq!(start.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drip_below_the_least_pace_ends_with_its_window() {
+        let mut settings = crate::settings::Settings::default().exchange;
+        settings.min_bytes_per_second = Some(2);
+        settings.min_rate_window = Duration::from_secs(10);
+        // Two bytes a second for half a minute, then one.
+        let start = Instant::now();
+        let notes = Rc::new(Notes::default());
+        let counting = Rc::clone(&notes);
+        let drip = Box::pin(stream::unfold((), move |()| {
+            let notes = Rc::clone(&counting);
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let count = if start.elapsed().as_secs() <= 30 {
+                    2
+                } else {
+                    1
+                };
+                notes.count_body(count);
+                Some((Ok::<_, ()>(Bytes::new()), ()))
+            }
+        }));
+        let mut clock = clock();
+        clock.watch(Pace::new(&settings, start), &notes);
+        let fault = read(drip, None, BOUNDS, &mut clock, |()| Fault::Cancelled).await;
+        assert_eq!(fault, Err(Fault::TooSlow));
+        assert_eq!(start.elapsed().as_secs(), 40);
     }
 }

@@ -23,7 +23,9 @@ use super::dial;
 use super::error::{Fault, FetchError};
 use super::head::Framing;
 use super::notes::{Notes, Slot};
+use super::pace::Pace;
 use super::permit::ExchangePermit;
+use super::phase;
 use crate::governor::Hints;
 use crate::governor::hints::hints;
 use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
@@ -38,6 +40,9 @@ pub struct Exchanged<R> {
     pub result: Result<Answer, FetchError>,
     /// The proof that the permit was given back.
     pub receipt: R,
+    /// Whether bytes followed the answer beyond its own end: its length may be wrong. They were thrown away, and the
+    /// connection with them.
+    pub surplus: bool,
 }
 
 /// Makes exchanges. It lives on one thread and keeps connections alive between exchanges.
@@ -159,6 +164,7 @@ impl Client {
                 fault,
             }),
             receipt,
+            surplus: notes.surplus.get(),
         }
     }
 
@@ -189,12 +195,9 @@ impl Client {
             if let Poll::Ready(sent) = self.slot.during(notes, || sending.as_mut().poll(cx)) {
                 return Poll::Ready(sent.map_err(|error| send_fault(notes, error)));
             }
-            // Until the request is on its way awc's connect clock runs.
-            let head_end = notes
-                .sent
-                .get()
-                .map(|sent| sent + self.settings.head_timeout);
-            clock.poll(head_end, Fault::HeadTimeout, cx).map(Err)
+            let (sent, first_byte) = (notes.sent.get(), notes.first_byte.get());
+            let (due, fault) = phase::of_head(&self.settings, sent, first_byte);
+            clock.poll(due, fault, cx).map(Err)
         })
         .await?;
         let (Some((head, head_at)), Some(sent)) = (notes.head.take(), notes.sent.get()) else {
@@ -209,6 +212,7 @@ impl Client {
             max: self.settings.max_body_bytes,
             idle: self.settings.idle_timeout,
         };
+        clock.watch(Pace::new(&self.settings, head_at), notes);
         let broken = |_| {
             let fault = notes.fault.take();
             fault.unwrap_or(Fault::Truncated {

@@ -47,12 +47,18 @@ pub enum Fault {
     /// DNS, TCP and TLS took longer than `connect_timeout`.
     #[error("no connection within connect_timeout")]
     ConnectTimeout,
+    /// No byte of an answer came within `first_byte_timeout`.
+    #[error("no byte of an answer within first_byte_timeout")]
+    FirstByteTimeout,
     /// The head of the answer took longer than `head_timeout`.
     #[error("no answer within head_timeout")]
     HeadTimeout,
     /// The body was silent for longer than `idle_timeout`.
     #[error("the body was silent for longer than idle_timeout")]
     IdleTimeout,
+    /// The body came slower than `min_bytes_per_second`, over a whole `min_rate_window`.
+    #[error("the body came slower than min_bytes_per_second")]
+    TooSlow,
     /// The exchange took longer than `total_timeout`, or than its permit lasts.
     #[error("the exchange was not over within total_timeout")]
     TotalTimeout,
@@ -120,7 +126,9 @@ impl FetchError {
                 Outcome::Network
             }
             Fault::ConnectTimeout
+            | Fault::FirstByteTimeout
             | Fault::HeadTimeout
+            | Fault::TooSlow
             | Fault::IdleTimeout
             | Fault::TotalTimeout => Outcome::Timeout,
             Fault::Truncated { .. } => Outcome::Truncated,
@@ -146,7 +154,9 @@ impl FetchError {
             | Fault::Tls(_)
             | Fault::Disconnected { .. }
             | Fault::ConnectTimeout
+            | Fault::FirstByteTimeout
             | Fault::HeadTimeout
+            | Fault::TooSlow
             | Fault::IdleTimeout
             | Fault::TotalTimeout
             | Fault::Truncated { .. }

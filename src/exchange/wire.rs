@@ -29,8 +29,12 @@ const INTERIM_HEADS: usize = 32;
 enum State {
     /// Between two exchanges.
     Idle,
-    /// A request is on its way, its answer has not come.
-    Head { end: HeadEnd, interim: usize },
+    /// A request is on its way, its answer has not come. `blank` counts the line ends before its status line.
+    Head {
+        end: HeadEnd,
+        interim: usize,
+        blank: usize,
+    },
     /// A body of known length.
     Length { left: u64, length: u64 },
     /// A chunked body.
@@ -52,6 +56,8 @@ pub(super) struct Wire<S> {
     state: State,
     to_head: bool,
     served: bool,
+    /// The server takes no more of the request: what is still written of it is thrown away.
+    deaf: bool,
     max_head: usize,
     /// Read from the stream and not yet looked at.
     input: BytesMut,
@@ -69,6 +75,7 @@ impl<S> Wire<S> {
             state: State::Idle,
             to_head: false,
             served: false,
+            deaf: false,
             max_head,
             input: BytesMut::new(),
             output: BytesMut::new(),
@@ -84,11 +91,13 @@ impl<S> Wire<S> {
         self.state = State::Head {
             end: HeadEnd::default(),
             interim: 0,
+            blank: 0,
         };
     }
 
     /// The answer is complete.
     fn finish(&mut self) {
+        self.notes.surplus.set(!self.input.is_empty());
         self.served = true;
         self.state = State::Idle;
         self.notes = Rc::default();
@@ -128,23 +137,33 @@ impl<S> Wire<S> {
     /// Looks through `input`; `false` when more is needed.
     fn step(&mut self) -> Result<bool, Fault> {
         match &mut self.state {
-            State::Head { end, interim } => {
+            State::Head {
+                end,
+                interim,
+                blank,
+            } => {
                 let limit = self.max_head;
                 let too_large = Fault::HeaderTooLarge {
                     limit: limit as u64,
                 };
+                // Empty lines before a status line are put up with (RFC 9112 §2.2), and counted as part of the head.
+                let line_ends = self.input.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
+                let skip = if end.is_new() { line_ends.count() } else { 0 };
+                self.input.advance(skip);
+                *blank += skip;
+                // Before its end is looked for, so that it is the same fault however the bytes come.
+                if !head::may_begin(&self.input) {
+                    let text = "it does not begin with `HTTP/1.`";
+                    return Err(Fault::Protocol(text.to_owned()));
+                }
                 let Some(length) = end.find(&self.input) else {
-                    if !head::may_begin(&self.input) {
-                        let text = "it does not begin with `HTTP/1.`";
-                        return Err(Fault::Protocol(text.to_owned()));
-                    }
-                    return if self.input.len() > limit {
+                    return if self.input.len() + *blank > limit {
                         Err(too_large)
                     } else {
                         Ok(false)
                     };
                 };
-                if length > limit {
+                if length + *blank > limit {
                     return Err(too_large);
                 }
                 let head = head::parse(&self.input[..length], self.to_head)?;
@@ -157,6 +176,7 @@ impl<S> Wire<S> {
                     100..=199 => {
                         *interim += 1;
                         *end = HeadEnd::default();
+                        *blank = 0;
                         if *interim > INTERIM_HEADS {
                             let text = "too many interim answers";
                             return Err(Fault::Protocol(text.to_owned()));
@@ -168,12 +188,13 @@ impl<S> Wire<S> {
                 Ok(true)
             }
             State::Chunked(chunks) => {
-                let before = self.output.len();
-                if chunks.feed(&mut self.input, &mut self.output)? {
+                let (before, received) = (self.output.len(), chunks.received());
+                let ended = chunks.feed(&mut self.input, &mut self.output)?;
+                self.notes.count_body(chunks.received() - received);
+                if ended {
                     self.finish();
-                    return Ok(true);
                 }
-                Ok(self.output.len() > before)
+                Ok(ended || self.output.len() > before)
             }
             _ => Ok(true),
         }
@@ -184,7 +205,7 @@ impl<S> Wire<S> {
         let framing = head.framing;
         let minor = u8::from(framing != Framing::UntilClose);
         let status = head.status;
-        let close = if head.persistent {
+        let close = if head.persistent && !self.deaf {
             ""
         } else {
             "connection: close\r\n"
@@ -246,7 +267,11 @@ impl<S: AsyncRead + Unpin> Wire<S> {
 
     fn read_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.reserve(READ);
-        pin!(self.stream.read_buf(&mut self.input)).poll(cx)
+        let count = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
+        if count > 0 && self.notes.first_byte.get().is_none() {
+            self.notes.first_byte.set(Some(Instant::now()));
+        }
+        Poll::Ready(Ok(count))
     }
 
     /// One piece for awc; zero bytes are the end.
@@ -276,6 +301,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 }
             };
             let count = ready!(self.read_through(cx, buf, limit))?;
+            self.notes.count_body(count as u64);
             match &mut self.state {
                 State::Length { left, .. } if count > 0 => {
                     *left -= count as u64;
@@ -325,22 +351,57 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// A server may answer before it has read the request, and read no more of it. awc reads nothing before all is
+    /// written: so the answer is looked for here, while a write has to wait.
+    fn answered_early(&mut self, cx: &mut Context<'_>) -> bool {
+        while matches!(self.state, State::Head { .. }) {
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => match self.read_input(cx) {
+                    Poll::Ready(Ok(count)) if count > 0 => {}
+                    // The end and errors are met again by who reads.
+                    Poll::Ready(_) => return true,
+                    Poll::Pending => return false,
+                },
+                Err(fault) => {
+                    self.fail(fault);
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if this.deaf {
+            return Poll::Ready(Ok(buf.len()));
+        }
         if matches!(this.state, State::Idle) {
             this.begin(buf);
         }
-        match ready!(Pin::new(&mut this.stream).poll_write(cx, buf)) {
-            Err(error) => {
-                let fault = this.ended(Some(&error));
-                Poll::Ready(Err(fault.map_or(error, |fault| this.fail(fault))))
+        match Pin::new(&mut this.stream).poll_write(cx, buf) {
+            Poll::Ready(Err(_)) => {
+                // Perhaps the server has said why before it closed: reading gives that, or the end.
+                this.deaf = true;
+                Poll::Ready(Ok(buf.len()))
             }
-            done => Poll::Ready(done),
+            Poll::Pending => {
+                // The head it finds is announced with `close`, as no request can follow half a one.
+                this.deaf = true;
+                this.deaf = this.answered_early(cx);
+                match this.deaf {
+                    true => Poll::Ready(Ok(buf.len())),
+                    false => Poll::Pending,
+                }
+            }
+            done => done,
         }
     }
 
@@ -364,5 +425,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActixStream for Wire<S> {
     }
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

@@ -91,8 +91,14 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(PAUSE, retry.base),
     key!(PAUSE, retry.max),
     key!(CLOCK, exchange.connect_timeout),
+    key!(CLOCK, exchange.first_byte_timeout),
     key!(CLOCK, exchange.head_timeout),
     key!(CLOCK, exchange.idle_timeout),
+    key!(
+        Allowed::Whole(1, 1_000_000_000),
+        exchange.min_bytes_per_second
+    ),
+    key!(CLOCK, exchange.min_rate_window),
     key!(CLOCK, exchange.total_timeout),
     key!(Allowed::Bytes(KIB, MIB), exchange.max_header_bytes),
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),

@@ -220,10 +220,16 @@ pub struct RetrySettings {
 pub struct ExchangeSettings {
     /// DNS, TCP and TLS.
     pub connect_timeout: Duration,
+    /// From the request sent to the first byte of an answer, an interim one included.
+    pub first_byte_timeout: Duration,
     /// From the request sent to the end of the answer's head.
     pub head_timeout: Duration,
     /// Longest silence while the body arrives.
     pub idle_timeout: Duration,
+    /// Bytes per second that a body must bring, on average over each `min_rate_window`. 1 to 1000000000; `None`: any.
+    pub min_bytes_per_second: Option<u32>,
+    /// Over how long the pace of a body is measured.
+    pub min_rate_window: Duration,
     /// The whole exchange.
     pub total_timeout: Duration,
     /// Bytes of the answer's head.
@@ -334,8 +340,11 @@ impl Default for Settings {
             },
             exchange: ExchangeSettings {
                 connect_timeout: Duration::from_secs(10),
+                first_byte_timeout: Duration::from_secs(30),
                 head_timeout: Duration::from_secs(30),
                 idle_timeout: Duration::from_secs(15),
+                min_bytes_per_second: Some(20),
+                min_rate_window: Duration::from_secs(20),
                 total_timeout: Duration::from_secs(60),
                 max_header_bytes: 128 * 1024,
                 max_body_bytes: 16 * 1024 * 1024,

@@ -177,7 +177,7 @@ async fn answers_without_a_body_end_at_once_and_keep_the_connection() {
             Then::Keep,
         ),
         reply(
-            "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
             Then::Keep,
         ),
         reply(
