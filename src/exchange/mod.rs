@@ -6,11 +6,13 @@
 mod body;
 mod chunks;
 mod client;
+mod content;
 mod decode;
 mod dial;
 mod error;
 mod head;
 mod notes;
+mod partial;
 mod permit;
 mod redirect;
 mod robots;
@@ -18,6 +20,7 @@ mod wire;
 
 pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
+pub use partial::Partial;
 pub use permit::ExchangePermit;
 pub use redirect::{RedirectError, follow, resolve};
 pub use robots::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, product_token, robots_url};

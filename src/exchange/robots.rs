@@ -268,6 +268,7 @@ mod tests {
                 status,
                 headers: Headers(location.map(field).into_iter().collect()),
                 body: Bytes::from_static(b"User-agent: *\nDisallow: /a"),
+                notes: Vec::new(),
                 head_time: Duration::ZERO,
                 total_time: Duration::ZERO,
             };

@@ -154,6 +154,7 @@ mod tests {
                     .collect(),
             ),
             body: body.to_owned().into(),
+            notes: Vec::new(),
             head_time: Duration::ZERO,
             total_time: Duration::ZERO,
         }

@@ -17,6 +17,7 @@ fn answer(url: &str, content_type: Option<&str>, body: impl Into<Vec<u8>>) -> An
         status: 200,
         headers: Headers(fields.into_iter().collect()),
         body: body.into().into(),
+        notes: Vec::new(),
         head_time: Duration::ZERO,
         total_time: Duration::ZERO,
     }
