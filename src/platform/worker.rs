@@ -355,7 +355,8 @@ fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Ho
         }
         Ok(reading) => {
             debug!(assignment.log, "read"; "url" => shown(&answer.url), "status" => answer.status,
-                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len());
+                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len(),
+                "replaced" => reading.replaced);
             let goes_on = reading
                 .list
                 .as_ref()

@@ -313,12 +313,19 @@ impl Site for CrawlSite {
         if !(200..300).contains(&answer.status) || !is_html(answer) {
             return Ok(reading);
         }
-        let html = charset::decode(&answer.body, answer.headers.get("content-type"));
-        let mut page = page_links(&html);
+        let html = charset::page(&answer.body, &answer.headers);
+        reading.replaced = html.replaced;
+        let mut page = page_links(&html.text);
         let url = canonical(&answer.url);
-        let record = self.page_record(page.title.take(), &url, task, answer);
+        let mut record = self.page_record(page.title.take(), &url, task, answer);
+        let read_as = [
+            ("encoding", html.encoding.into()),
+            ("replaced", html.replaced.into()),
+        ];
+        let read_as = read_as.map(|(name, value): (_, Value)| (name.to_owned(), value));
+        record.fields.extend(read_as);
         reading.records.push(record);
-        self.selected(&html, &url, answer, &mut reading.records)?;
+        self.selected(&html.text, &url, answer, &mut reading.records)?;
         reading.follow = self.follow(&page, task, answer, reader);
         Ok(reading)
     }
