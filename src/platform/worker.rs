@@ -199,8 +199,10 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         {
             Ok(Ok(heard)) => heard,
             Ok(Err(error)) => {
+                let partial = error.partial.as_ref();
                 info!(assignment.log, "no answer"; "url" => shown(&request.url), "error" => %error,
-                    "attempt" => task.attempts + 1);
+                    "attempt" => task.attempts + 1,
+                    "decoded" => partial.map(|partial| partial.answer().body.len()));
                 if context.trouble.get().is_some() {
                     context.waits_for.replace(error.to_string());
                 }

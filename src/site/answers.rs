@@ -247,6 +247,25 @@ mod tests {
     }
 
     #[test]
+    fn text_is_looked_for_in_the_encoding_of_the_answer() {
+        let when = When {
+            text: vec!["登录".to_owned()],
+            ..When::default()
+        };
+        let json = Predicate::parse(Language::Json, "$.msg == '请先登录'").unwrap();
+        let json = When {
+            json: Some(json),
+            ..When::default()
+        };
+        let (gbk, ..) = encoding_rs::GBK.encode("{\"msg\": \"请先登录\"}");
+        let fields = [("content-type", "application/json; charset=gbk")];
+        let mut answer = answer(200, &fields, "");
+        answer.body = gbk.into_owned().into();
+        assert!(holds(&when, &answer));
+        assert!(holds(&json, &answer));
+    }
+
+    #[test]
     fn all_named_conditions_must_hold() {
         let when = When {
             status: vec![(200, 200)],

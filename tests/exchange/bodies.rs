@@ -1,18 +1,9 @@
 //! Limits and decoding.
 
-use std::io::Write;
-
 use crawler_node::exchange::Fault;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
+use crate::encoders::gzip;
 use crate::support::{Server, Then, client, get, in_pieces, ok, only, reply, settings};
-
-pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(data).unwrap();
-    encoder.finish().unwrap()
-}
 
 pub(crate) fn encoded(coding: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();

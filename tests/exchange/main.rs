@@ -1,7 +1,10 @@
 //! The exchange over real sockets, against a server that misbehaves on purpose.
 
 mod bodies;
+mod charsets;
 mod clocks;
+mod codings;
+mod encoders;
 mod framing;
 mod permits;
 mod support;

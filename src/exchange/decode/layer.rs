@@ -154,7 +154,7 @@ impl Layer {
             State::Over => {
                 if !self.input.is_empty() {
                     self.input = Bytes::new();
-                    self.note(Found::Tail);
+                    self.found.push(Found::Tail);
                 }
                 Ok(if self.last {
                     Worked::Done
@@ -179,13 +179,13 @@ impl Layer {
             Sniffed::More => return Ok(Worked::Hungry),
             Sniffed::Coded(codec, other) => {
                 if other {
-                    self.note(Found::Other);
+                    self.found.push(Found::Other);
                 }
                 State::Inside(codec)
             }
             Sniffed::Plain => {
                 if self.coding != Coding::Peek {
-                    self.note(Found::Plain);
+                    self.found.push(Found::Plain);
                 }
                 State::Plain
             }
@@ -221,11 +221,5 @@ impl Layer {
             _ => State::Over,
         };
         Ok(Worked::Made(0))
-    }
-
-    fn note(&mut self, found: Found) {
-        if !self.found.contains(&found) {
-            self.found.push(found);
-        }
     }
 }

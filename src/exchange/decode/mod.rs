@@ -138,8 +138,11 @@ impl Decoder {
             return Err(Fault::DecodedTooLarge { limit: self.limit });
         }
         let (coding, found) = (layer.coding, std::mem::take(&mut layer.found));
-        self.notes
-            .extend(found.into_iter().map(|found| note(coding, found)));
+        for note in found.into_iter().map(|found| note(coding, found)) {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
         if inner && made > 0 {
             self.layers[index + 1].feed(between.into());
         }
