@@ -6,16 +6,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::content::Content;
 use super::error::Fault;
 use super::notes::Notes;
 use super::pace::Pace;
-
-/// Room made for a body before its first byte has come, at most.
-const PRESIZE: u64 = 1024 * 1024;
 
 /// One timer for all phases of an exchange: it is moved lazily, so that a phase that ends in time costs nothing.
 #[derive(Debug)]
@@ -87,14 +85,16 @@ pub(super) struct Bounds {
     pub(super) idle: Duration,
 }
 
-/// Reads a body to its end. `expected` is its length, where it was announced.
+/// Reads a body to its end. `expected` is its length, where it was announced. What has come of it lies in `body`,
+/// whatever goes wrong.
 pub(super) async fn read<S, E>(
     mut stream: S,
     expected: Option<u64>,
     bounds: Bounds,
     clock: &mut Clock,
     broken: impl Fn(E) -> Fault,
-) -> Result<Bytes, Fault>
+    body: &mut Content,
+) -> Result<(), Fault>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
 {
@@ -103,7 +103,6 @@ where
         return Err(too_large);
     }
     let mut idle_end = Instant::now() + bounds.idle;
-    let mut body = Collected::default();
     loop {
         let item = std::future::poll_fn(|cx| match Pin::new(&mut stream).poll_next(cx) {
             Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
@@ -111,13 +110,20 @@ where
         })
         .await?;
         let Some(chunk) = item else {
-            return body.finish(expected);
+            // The wire has seen to it already; a body that is short is never passed on.
+            return match expected {
+                Some(length) if length != body.received() => Err(Fault::Truncated {
+                    received: body.received(),
+                    expected,
+                }),
+                _ => Ok(()),
+            };
         };
-        if body.received + chunk.len() as u64 > bounds.max {
+        if body.received() + chunk.len() as u64 > bounds.max {
             return Err(too_large);
         }
-        body.add(chunk, expected);
-        if expected == Some(body.received) {
+        body.add(chunk, expected).await?;
+        if expected == Some(body.received()) {
             // The end is known; awc still has to be asked, so that it keeps the connection.
             continue;
         }
@@ -125,47 +131,13 @@ where
     }
 }
 
-/// A body in one piece; the first chunk is not copied unless a second follows.
-#[derive(Default)]
-struct Collected {
-    first: Option<Bytes>,
-    rest: BytesMut,
-    received: u64,
-}
-
-impl Collected {
-    fn add(&mut self, chunk: Bytes, expected: Option<u64>) {
-        self.received += chunk.len() as u64;
-        if self.first.is_none() && self.rest.is_empty() {
-            self.first = Some(chunk);
-            return;
-        }
-        if let Some(first) = self.first.take() {
-            let room = expected.unwrap_or(4 * self.received).min(PRESIZE);
-            self.rest
-                .reserve(usize::try_from(room.max(self.received)).unwrap_or(0));
-            self.rest.extend_from_slice(&first);
-        }
-        self.rest.extend_from_slice(&chunk);
-    }
-
-    fn finish(self, expected: Option<u64>) -> Result<Bytes, Fault> {
-        // The wire has seen to it already; a body that is short is never passed on.
-        if expected.is_some_and(|length| length != self.received) {
-            return Err(Fault::Truncated {
-                received: self.received,
-                expected,
-            });
-        }
-        Ok(self.first.unwrap_or_else(|| self.rest.freeze()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures_util::stream;
 
+    use super::super::head::{Framing, Head};
     use super::*;
+    use crate::model::Headers;
 
     const BOUNDS: Bounds = Bounds {
         max: 10,
@@ -181,10 +153,27 @@ mod tests {
             .iter()
             .map(|c| Ok::<_, ()>(Bytes::from(*c)))
             .collect();
-        read(stream::iter(chunks), expected, BOUNDS, &mut clock(), |()| {
-            Fault::Cancelled
-        })
-        .await
+        let mut body = plain();
+        read(
+            stream::iter(chunks),
+            expected,
+            BOUNDS,
+            &mut clock(),
+            |()| Fault::Cancelled,
+            &mut body,
+        )
+        .await?;
+        Ok(body.into_body().0)
+    }
+
+    fn plain() -> Content {
+        let head = Head {
+            status: 200,
+            headers: Headers::default(),
+            framing: Framing::UntilClose,
+            persistent: false,
+        };
+        Content::behind(&head, 10).unwrap()
     }
 
     #[tokio::test]
@@ -218,7 +207,15 @@ mod tests {
     async fn silence_ends_at_the_idle_clock_and_a_drip_at_the_total_clock() {
         let start = Instant::now();
         let silent = stream::pending::<Result<Bytes, ()>>();
-        let fault = read(silent, None, BOUNDS, &mut clock(), |()| Fault::Cancelled).await;
+        let fault = read(
+            silent,
+            None,
+            BOUNDS,
+            &mut clock(),
+            |()| Fault::Cancelled,
+            &mut plain(),
+        )
+        .await;
         assert_eq!(fault, Err(Fault::IdleTimeout));
         assert_eq!(start.elapsed().as_secs(), 5);
 
@@ -227,7 +224,15 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(4)).await;
             Some((Ok::<_, ()>(Bytes::new()), ()))
         }));
-        let fault = read(drip, None, BOUNDS, &mut clock(), |()| Fault::Cancelled).await;
+        let fault = read(
+            drip,
+            None,
+            BOUNDS,
+            &mut clock(),
+            |()| Fault::Cancelled,
+            &mut plain(),
+        )
+        .await;
         assert_eq!(fault, Err(Fault::TotalTimeout));
         assert_eq!(start.elapsed().as_secs(), 60);
     }
@@ -256,7 +261,15 @@ mod tests {
         }));
         let mut clock = clock();
         clock.watch(Pace::new(&settings, start), &notes);
-        let fault = read(drip, None, BOUNDS, &mut clock, |()| Fault::Cancelled).await;
+        let fault = read(
+            drip,
+            None,
+            BOUNDS,
+            &mut clock,
+            |()| Fault::Cancelled,
+            &mut plain(),
+        )
+        .await;
         assert_eq!(fault, Err(Fault::TooSlow));
         assert_eq!(start.elapsed().as_secs(), 40);
     }

@@ -17,8 +17,9 @@ use awc::http::header::HeaderValue;
 use tokio::time::Instant;
 
 use self::pools::Pools;
-use self::received::{Opened, Received, decode_rest};
+use self::received::{Opened, Received};
 use super::body::{self, Bounds, Clock};
+use super::content::Content;
 use super::dial;
 use super::error::{Fault, FetchError};
 use super::head::Framing;
@@ -139,29 +140,26 @@ impl Client {
             let _busy = Busy::new(&self.busy);
             self.fetch(permit.deadline(), request, fresh, &notes).await
         };
-        let max = self.settings.max_body_bytes;
-        let opened = received.and_then(|received| received.open(&request.url, max));
+        let opened = received.map(|received| received.open(&request.url));
         let refusal = match &opened {
             Ok(Opened::Small(answer)) => judge(answer),
             Ok(Opened::Large(answer, _)) => refusal_of_status(answer.status, &answer.headers),
-            Err(_) => None,
+            Ok(Opened::Failed(..)) | Err(_) => None,
         };
         if let Some((outcome, said)) = refusal {
             permit.refused(outcome, said);
         }
         let receipt = permit.release(notes.dialled.get() || notes.sent.get().is_some());
         let result = match opened {
-            Ok(Opened::Small(answer)) => Ok(answer),
-            Ok(Opened::Large(answer, step)) => decode_rest(step)
-                .await
-                .map(|body| Answer { body, ..answer }),
-            Err(fault) => Err(fault),
+            Ok(opened) => opened.finish().await,
+            Err(fault) => Err((fault, None)),
         };
         Exchanged {
-            result: result.map_err(|fault| FetchError {
+            result: result.map_err(|(fault, partial)| FetchError {
                 host: request::host_of(&request.url),
                 method: request.method,
                 fault,
+                partial,
             }),
             receipt,
             surplus: notes.surplus.get(),
@@ -220,10 +218,12 @@ impl Client {
                 expected,
             })
         };
-        let body = body::read(response, expected, bounds, &mut clock, broken).await?;
+        let mut body = Content::behind(&head, self.settings.max_body_bytes)?;
+        let read = body::read(response, expected, bounds, &mut clock, broken, &mut body).await;
         Ok(Received {
             head,
             body,
+            cut: read.err(),
             head_time: head_at - sent,
             total_time: sent.elapsed(),
         })

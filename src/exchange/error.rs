@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::partial::Partial;
 use crate::model::{Method, Outcome};
 
 /// An exchange that gave no answer: where it went and what was wrong.
@@ -19,6 +20,8 @@ pub struct FetchError {
     pub method: Method,
     /// What was wrong.
     pub fault: Fault,
+    /// What was read of an answer that was cut short in its body.
+    pub partial: Option<Partial>,
 }
 
 /// What was wrong with an exchange.
@@ -191,6 +194,7 @@ mod tests {
             host: "h.example".into(),
             method,
             fault,
+            partial: None,
         }
     }
 

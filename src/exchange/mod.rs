@@ -7,12 +7,14 @@ mod body;
 pub mod cache;
 mod chunks;
 mod client;
+mod content;
 mod decode;
 mod dial;
 mod error;
 mod head;
 mod notes;
 mod pace;
+mod partial;
 mod permit;
 mod phase;
 mod redirect;
@@ -21,6 +23,7 @@ mod wire;
 
 pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
+pub use partial::Partial;
 pub use permit::ExchangePermit;
 pub use redirect::{RedirectError, follow, resolve};
 pub use robots::{

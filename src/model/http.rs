@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use thiserror::Error;
 use url::Url;
 
 /// The methods that site definitions may use.
@@ -77,7 +78,7 @@ impl Headers {
 }
 
 /// A whole answer: body read to its end and content-decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The URL that was asked.
     pub url: Url,
@@ -87,10 +88,35 @@ pub struct Answer {
     pub headers: Headers,
     /// The decoded body.
     pub body: Bytes,
+    /// What the labels of the body say and is not so.
+    pub notes: Vec<BodyNote>,
     /// From the first byte sent to the last byte of the head.
     pub head_time: Duration,
     /// From the first byte sent to the last byte of the body.
     pub total_time: Duration,
+}
+
+/// A label of a body that was not true, and was put up with.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BodyNote {
+    /// It is not encoded as its `Content-Encoding` says: it was left as it is.
+    #[error("labelled {0} and not encoded")]
+    NotEncoded(&'static str),
+    /// It is gzip under the label of another coding.
+    #[error("labelled {0} and gzip")]
+    OtherCoding(&'static str),
+    /// A text that was compressed once more than its label says.
+    #[error("encoded twice under one label")]
+    EncodedTwice,
+    /// The label names something that is no coding known: it was skipped.
+    #[error("labelled with the unknown coding {0:?}")]
+    UnknownCoding(String),
+    /// The label speaks of the compression of a gzip file, which was left as it is.
+    #[error("a gzip file labelled with its own compression")]
+    ArchiveKept,
+    /// There were bytes behind the end of the encoded body: they were dropped.
+    #[error("bytes behind the end of the encoded body")]
+    BytesBehind,
 }
 
 impl Answer {

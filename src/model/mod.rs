@@ -12,7 +12,7 @@ mod time;
 
 use std::sync::Arc;
 
-pub use http::{Answer, Headers, Method, Request};
+pub use http::{Answer, BodyNote, Headers, Method, Request};
 pub use job::{CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope};
 pub use list::{ListState, StopReason};
 pub use outcome::Outcome;

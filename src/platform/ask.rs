@@ -82,6 +82,10 @@ pub(super) async fn ask<V>(
             .await;
         match exchanged.result {
             Ok(answer) => {
+                for note in &answer.notes {
+                    debug!(context.assignment.log, "an untrue label was put up with";
+                        "host" => answer.url.host_str(), "what" => %note);
+                }
                 let (outcome, hints, verdict) = weighed.unwrap_or_else(|| weigh(&answer));
                 granted
                     .meter

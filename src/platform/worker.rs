@@ -236,8 +236,10 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         let heard = match ask::ask(context, &wanted, waiting, judged).await {
             Ok(Ok(heard)) => heard,
             Ok(Err(error)) => {
+                let partial = error.partial.as_ref();
                 info!(assignment.log, "no answer"; "url" => shown(&request.url), "error" => %error,
-                    "attempt" => task.attempts + 1);
+                    "attempt" => task.attempts + 1,
+                    "decoded" => partial.map(|partial| partial.answer().body.len()));
                 if context.trouble.get().is_some() {
                     context.waits_for.replace(error.to_string());
                 }
@@ -439,7 +441,8 @@ fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Ho
         }
         Ok(reading) => {
             debug!(assignment.log, "read"; "url" => shown(&answer.url), "status" => answer.status,
-                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len());
+                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len(),
+                "replaced" => reading.replaced);
             let goes_on = reading
                 .list
                 .as_ref()

@@ -325,16 +325,23 @@ impl Site for CrawlSite {
         if !(200..300).contains(&answer.status) || !is_html(answer) {
             return Ok(reading);
         }
-        let html = charset::decode(&answer.body, answer.headers.get("content-type"));
-        let mut page = page_links_for(&html, &self.agent);
+        let html = charset::page(&answer.body, &answer.headers);
+        reading.replaced = html.replaced;
+        let mut page = page_links_for(&html.text, &self.agent);
         let mut asked = std::mem::take(&mut page.directives);
         asked.add_headers(&answer.headers, &self.agent);
         let url = canonical(&answer.url);
         let mut record = self.page_record(page.title.take(), &url, task, answer);
         let asked_text = asked.text().map_or(Value::Null, Value::from);
-        record.fields.insert("robots".to_owned(), asked_text);
+        let read_as = [
+            ("encoding", html.encoding.into()),
+            ("replaced", html.replaced.into()),
+            ("robots", asked_text),
+        ];
+        let read_as = read_as.map(|(name, value): (_, Value)| (name.to_owned(), value));
+        record.fields.extend(read_as);
         reading.records.push(record);
-        self.selected(&html, &url, answer, &mut reading.records)?;
+        self.selected(&html.text, &url, answer, &mut reading.records)?;
         if self.robots == RobotsPolicy::Off || !asked.nofollow() {
             reading.follow = self.follow(&page, task, answer, reader);
         }

@@ -17,6 +17,7 @@ fn answer(url: &str, content_type: Option<&str>, body: impl Into<Vec<u8>>) -> An
         status: 200,
         headers: Headers(fields.into_iter().collect()),
         body: body.into().into(),
+        notes: Vec::new(),
         head_time: Duration::ZERO,
         total_time: Duration::ZERO,
     }
@@ -72,7 +73,8 @@ fn a_page_becomes_a_record_and_tasks() {
     assert_eq!(
         fields,
         serde_json::json!({"url": "http://h/a/b?x=1", "requested_url": "http://h/asked", "status": 200,
-            "title": "A & B", "depth": 2, "content_type": "text/html; charset=utf-8", "robots": null})
+            "title": "A & B", "depth": 2, "content_type": "text/html; charset=utf-8",
+            "encoding": "utf-8", "replaced": 0, "robots": null})
     );
     assert_eq!(
         (&*reading.records[0].kind, reading.records[0].key.as_str()),

@@ -135,14 +135,20 @@ impl SiteDefinition {
         })
     }
 
-    fn parse_body(endpoint: &Endpoint, answer: &Answer) -> Result<Document, SiteError> {
-        match endpoint.language {
-            Language::Json => Document::json(&answer.body),
-            Language::Html => {
-                let content_type = answer.headers.get("content-type");
-                Document::html(&charset::decode(&answer.body, content_type))
+    /// The document, and how many characters of it could not be read.
+    fn parse_body(endpoint: &Endpoint, answer: &Answer) -> Result<(Document, u64), SiteError> {
+        let (body, headers) = (&answer.body, &answer.headers);
+        let (document, replaced) = match endpoint.language {
+            Language::Json => {
+                let json = charset::json(body, headers);
+                (Document::json(&json.text)?, json.replaced)
             }
-        }
+            Language::Html => {
+                let page = charset::page(body, headers);
+                (Document::html(&page.text)?, page.replaced)
+            }
+        };
+        Ok((document, replaced))
     }
 
     /// Whether a good answer lacks the items it is asked for.
@@ -242,7 +248,7 @@ impl SiteDefinition {
         answer: &Answer,
         reader: &Reader<'_>,
     ) -> Result<Reading, SiteError> {
-        let document = Self::parse_body(endpoint, answer)?;
+        let (document, replaced) = Self::parse_body(endpoint, answer)?;
         let lookup = |name: &str| match name {
             "url" => Some(answer.url.as_str().into()),
             _ => task.params.get(name).cloned(),
@@ -252,7 +258,10 @@ impl SiteDefinition {
             url: &answer.url,
             lookup: &lookup,
         };
-        let mut reading = Reading::default();
+        let mut reading = Reading {
+            replaced,
+            ..Reading::default()
+        };
         let mut cut = HashSet::new();
         if let Some(list) = &endpoint.list {
             let (state, beyond) = self.turn(list, task, &scene, Self::cap_of(list, reader.job))?;

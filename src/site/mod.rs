@@ -16,6 +16,7 @@ mod markup;
 mod nesting;
 mod paging;
 mod predicate;
+mod prescan;
 mod schema;
 mod scope;
 mod select;
@@ -120,6 +121,8 @@ pub struct Reading {
     pub follow: Vec<NewTask>,
     /// The new state of the task's list. `stop: None` means that there is a next page to ask for.
     pub list: Option<ListState>,
+    /// How many sequences of bytes were none of the answer's encoding, so that its text lacks them.
+    pub replaced: u64,
 }
 
 /// What becomes of a redirect.

@@ -2,9 +2,12 @@
 
 mod bodies;
 mod cases;
+mod charsets;
 mod clocks;
+mod codings;
 mod curl;
 mod early;
+mod encoders;
 mod framing;
 mod fuzz;
 mod peers;

@@ -33,6 +33,7 @@ fn ask(site: &ApiSite, definition: &SiteDefinition, task: &Task) -> Answer {
         status: answer.status,
         headers: Headers(vec![("content-type".to_owned(), content_type.into())]),
         body: answer.body,
+        notes: Vec::new(),
         head_time: std::time::Duration::ZERO,
         total_time: std::time::Duration::ZERO,
     }

@@ -26,6 +26,7 @@ fn answer(status: u16, fields: &[(&str, &str)]) -> Answer {
         status,
         headers: Headers(fields.iter().map(field).collect()),
         body: Bytes::from_static(b"page"),
+        notes: Vec::new(),
         head_time: Duration::ZERO,
         total_time: Duration::ZERO,
     }

@@ -20,6 +20,9 @@ const OWN_HEADERS: [HeaderName; 7] = [
     header::EXPECT,
 ];
 
+/// The codings that are undone; in the order in which browsers name them.
+const CODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
+
 /// The request, ready to be sent by `client`.
 pub(super) fn build(
     client: &awc::Client,
@@ -38,7 +41,7 @@ pub(super) fn build(
     headers.insert(header::HOST, host);
     headers.insert(header::USER_AGENT, agent.clone());
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::ACCEPT_ENCODING, CODINGS);
     for (index, (name, value)) in request.headers.iter().enumerate() {
         let invalid = |why| Fault::InvalidHeader {
             name: name.chars().take(80).collect(),

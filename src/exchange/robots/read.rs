@@ -178,6 +178,7 @@ mod tests {
             status,
             headers: Headers(fields.iter().map(field).collect()),
             body: Bytes::from_static(b"User-agent: *\nDisallow: /a"),
+            notes: Vec::new(),
             head_time: Duration::ZERO,
             total_time: Duration::ZERO,
         }
@@ -289,6 +290,7 @@ mod tests {
                 host: "h".into(),
                 method: Method::Get,
                 fault,
+                partial: None,
             };
             assert!(
                 matches!(failed(&error), RobotsRead::Unreachable { connected, .. } if connected == there)
