@@ -19,5 +19,5 @@ mod wire;
 pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
 pub use permit::ExchangePermit;
-pub use redirect::{RedirectError, follow, resolve};
+pub use redirect::{Chain, ChainError, RedirectError, follow, resolve, target};
 pub use robots::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, product_token, robots_url};

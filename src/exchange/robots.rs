@@ -7,7 +7,7 @@ use std::time::Duration;
 use texting_robots::Robot;
 use url::{Position, Url};
 
-use super::redirect::resolve;
+use super::redirect::target;
 use crate::model::Answer;
 
 /// Bytes of a robots.txt that are read; the RFC asks for at least this many.
@@ -46,7 +46,7 @@ impl RobotsAnswer {
     /// Of one answer; `user_agent` as for [`Robots::from_answer`].
     #[must_use]
     pub fn of(answer: &Answer, user_agent: &str) -> Self {
-        match answer.location().map(|to| resolve(&answer.url, to)) {
+        match target(answer) {
             Some(Ok(next)) => Self::Moved(next),
             // It leads nowhere: there is no such file.
             Some(Err(_)) => Self::Rules(Robots::missing()),

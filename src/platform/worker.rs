@@ -1,7 +1,5 @@
 //! The life of one leased task: render, ask robots.txt, take a permit, exchange, classify, read.
 
-use std::collections::HashSet;
-
 use slog::{debug, info, warn};
 use url::Url;
 
@@ -10,13 +8,13 @@ use super::context::Context;
 use super::permit::{NoPermit, Waiting};
 use super::retry::Failure;
 use super::{retry, robots};
-use crate::exchange;
+use crate::exchange::{self, RedirectError};
 use crate::governor::Hints;
 use crate::model::{
     Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
     StopReason, Task, TaskEnd, TaskKey, UnixMillis,
 };
-use crate::site::urls::authority;
+use crate::site::urls::{authority, shown};
 use crate::site::{self, Reader, Redirect};
 use crate::store::{Claim, Hold};
 
@@ -160,8 +158,7 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         true => Name::from(authority(&request.url)),
         false => task.lane.clone(),
     };
-    let mut visited = HashSet::new();
-    let mut hops = 0;
+    let mut chain = exchange::Chain::new(assignment.settings.exchange.max_redirects);
     let mut kind = match task.attempts {
         0 => Kind::First,
         _ => Kind::Again,
@@ -193,7 +190,7 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             kind,
         };
         let heard = match ask::ask(context, &wanted, waiting, |answer| {
-            judge(context, task, answer)
+            judge(context, task, &request, answer)
         })
         .await
         {
@@ -225,30 +222,33 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                 let reason = reason.clone();
                 return Ended::of(TaskEnd::Dropped { reason });
             }
+            Some(Hop::Broken(why)) => {
+                let reason = format!("{}: {why}", shown(&request.url));
+                info!(assignment.log, "a redirect that leads nowhere"; "url" => shown(&request.url), "why" => %why,
+                    "attempt" => task.attempts + 1);
+                if !why.is_malformed() {
+                    let outcome = heard.outcome;
+                    return Ended::of(TaskEnd::Failed { outcome, reason });
+                }
+                return lost(context, task, &lane, heard.outcome, reason, heard.hints);
+            }
             Some(Hop::Follow {
-                url,
+                next,
                 claim,
                 lane: to,
             }) => {
-                hops += 1;
-                visited.insert(request.url.clone());
-                if visited.contains(url) {
-                    return Ended::of(TaskEnd::Dropped {
-                        reason: format!("redirects in a circle, by {}", shown(url)),
-                    });
-                }
-                if hops > assignment.settings.exchange.max_redirects {
-                    return Ended::of(TaskEnd::Failed {
-                        outcome: Outcome::Malformed,
-                        reason: format!("more than {} redirects", hops - 1),
-                    });
+                if let Err(error) = chain.go_on(&request, &heard.answer, next) {
+                    return Ended::of(endless(context, error, &next.url));
                 }
                 if let Some(target) = claim {
                     match claimed(context, task, target.clone()).await {
                         Ok(true) => {}
                         Ok(false) => {
                             return Ended::of(TaskEnd::Dropped {
-                                reason: format!("redirects to {}, which is known", shown(url)),
+                                reason: format!(
+                                    "redirects to {}, which is known",
+                                    shown(&next.url)
+                                ),
                             });
                         }
                         // The store is gone: the actor hears it too. The lease stays as it is.
@@ -256,44 +256,81 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     }
                 }
                 lane = to.clone();
-                request = exchange::follow(&request, heard.answer.status, url.clone());
+                request = next.clone();
             }
         }
     }
 }
 
+/// A chain of redirects without an answer. A circle is a dead end of the site, as a dead link is; a chain that was
+/// cut may have had a page at its end.
+fn endless(context: &Context, error: exchange::ChainError, at: &Url) -> TaskEnd {
+    let reason = format!("{error}, at {}", shown(at));
+    info!(context.assignment.log, "redirects without an end"; "why" => &reason);
+    match error {
+        exchange::ChainError::Circle => TaskEnd::Dropped { reason },
+        exchange::ChainError::TooLong(_) => TaskEnd::Failed {
+            outcome: Outcome::Malformed,
+            reason,
+        },
+    }
+}
+
 /// What becomes of a redirect.
 enum Hop {
+    /// Asked for next, in a lane.
     Follow {
-        url: Url,
+        next: Request,
         claim: Option<site::Target>,
         lane: Name,
     },
+    /// An answer by itself.
     Answer(Outcome),
+    /// Out of bounds.
     Refuse(String),
+    /// It makes no sense.
+    Broken(RedirectError),
 }
 
-/// The class of an answer, and where it leads to if it is a redirect.
-fn judge(context: &Context, task: &Task, answer: &Answer) -> (Outcome, Option<Hop>) {
-    let hop = answer
-        .location()
-        .map(|location| follow(context, task, answer, location));
-    let outcome = match &hop {
-        Some(Hop::Answer(outcome)) => *outcome,
-        Some(_) => Outcome::Ok,
-        None => context.assignment.site.classify(task, answer),
+/// The class of an answer to `request`, and where it leads to if it is a redirect.
+fn judge(
+    context: &Context,
+    task: &Task,
+    request: &Request,
+    answer: &Answer,
+) -> (Outcome, Option<Hop>) {
+    let Some(target) = exchange::target(answer) else {
+        return (context.assignment.site.classify(task, answer), None);
     };
-    (outcome, hop)
+    let hop = follow(context, task, request, answer.status, target);
+    let outcome = match &hop {
+        Hop::Answer(outcome) => *outcome,
+        Hop::Broken(error) if error.is_malformed() => Outcome::Malformed,
+        Hop::Broken(_) => Outcome::Denied,
+        Hop::Follow { .. } | Hop::Refuse(_) => Outcome::Ok,
+    };
+    (outcome, Some(hop))
 }
 
-fn follow(context: &Context, task: &Task, answer: &Answer, location: &str) -> Hop {
-    match exchange::resolve(&answer.url, location) {
-        Err(error) => Hop::Refuse(error.to_string()),
-        Ok(target) => match context.assignment.site.redirect(task, &target) {
-            Redirect::Follow { url, claim, lane } => Hop::Follow { url, claim, lane },
-            Redirect::Answer(outcome) => Hop::Answer(outcome),
-            Redirect::Refuse(reason) => Hop::Refuse(reason),
+fn follow(
+    context: &Context,
+    task: &Task,
+    request: &Request,
+    status: u16,
+    target: Result<Url, RedirectError>,
+) -> Hop {
+    let target = match target {
+        Ok(target) => target,
+        Err(error @ RedirectError::Scheme) => return Hop::Refuse(error.to_string()),
+        Err(error) => return Hop::Broken(error),
+    };
+    match context.assignment.site.redirect(task, &target) {
+        Redirect::Follow { url, claim, lane } => match exchange::follow(request, status, url) {
+            Ok(next) => Hop::Follow { next, claim, lane },
+            Err(error) => Hop::Broken(error),
         },
+        Redirect::Answer(outcome) => Hop::Answer(outcome),
+        Redirect::Refuse(reason) => Hop::Refuse(reason),
     }
 }
 
@@ -372,14 +409,4 @@ fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Ho
             }
         }
     }
-}
-
-/// A URL as it may be shown: without its query, which may carry tokens.
-fn shown(url: &Url) -> String {
-    let mut text = url.origin().ascii_serialization();
-    text.push_str(url.path());
-    if url.query().is_some() {
-        text.push_str("?…");
-    }
-    text
 }

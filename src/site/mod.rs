@@ -1,6 +1,7 @@
 //! Sites: what a platform's requests look like, how its answers are read, and what it allows.
 
 mod answers;
+mod canonical;
 mod charset;
 mod check;
 mod crawl;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::exchange::{
-    Client, ExchangePermit, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, resolve, robots_url,
+    self, Client, ExchangePermit, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, robots_url,
 };
 use crate::governor::hints::hints;
 use crate::governor::{Governor, Hints, LaneKey, Permit, Receipt, Refused};
@@ -152,11 +152,11 @@ impl Probe {
 
     /// The class of an answer, and where it leads.
     fn classify(&self, task: &Task, answer: &Answer) -> (Outcome, Option<(Url, Name)>) {
-        let Some(location) = answer.location() else {
-            return (self.site.classify(task, answer), None);
-        };
-        let Ok(target) = resolve(&answer.url, location) else {
-            return (Outcome::Malformed, None);
+        let target = match exchange::target(answer) {
+            None => return (self.site.classify(task, answer), None),
+            Some(Err(error)) if error.is_malformed() => return (Outcome::Malformed, None),
+            Some(Err(_)) => return (Outcome::Denied, None),
+            Some(Ok(target)) => target,
         };
         match self.site.redirect(task, &target) {
             Redirect::Follow { url, lane, .. } => (Outcome::Ok, Some((url, lane))),
