@@ -24,6 +24,7 @@ use super::error::{Fault, FetchError};
 use super::head::Framing;
 use super::notes::{Notes, Slot};
 use super::permit::ExchangePermit;
+use super::redirect;
 use crate::governor::Hints;
 use crate::governor::hints::hints;
 use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
@@ -206,7 +207,7 @@ impl Client {
             Framing::Chunked | Framing::UntilClose => None,
         };
         let bounds = Bounds {
-            max: self.settings.max_body_bytes,
+            max: redirect::most_body(&head, self.settings.max_body_bytes),
             idle: self.settings.idle_timeout,
         };
         let broken = |_| {
@@ -216,7 +217,8 @@ impl Client {
                 expected,
             })
         };
-        let body = body::read(response, expected, bounds, &mut clock, broken).await?;
+        let body = body::read(response, expected, bounds, &mut clock, broken).await;
+        let body = redirect::body_of(&head, body)?;
         Ok(Received {
             head,
             body,

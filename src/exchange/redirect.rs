@@ -6,6 +6,8 @@ use bytes::Bytes;
 use thiserror::Error;
 use url::Url;
 
+use super::error::Fault;
+use super::head::Head;
 use crate::model::{Answer, Method, Request, asked_url};
 
 /// Why a redirect leads nowhere. Texts do not repeat the target: it may carry tokens.
@@ -44,6 +46,43 @@ pub fn target(answer: &Answer) -> Option<Result<Url, RedirectError>> {
         true => Err(RedirectError::Several),
         false => resolve(&answer.url, &location),
     })
+}
+
+/// Most of a redirect's body that is read: enough to keep the connection of any that a server writes by itself.
+const MOST_BODY: u64 = 64 * 1024;
+
+/// Whether a head alone says where to go on.
+fn leads_on(head: &Head) -> bool {
+    let fields = &head.headers.0;
+    matches!(head.status, 301 | 302 | 303 | 307 | 308)
+        && fields
+            .iter()
+            .any(|(name, value)| name == "location" && !value.trim_ascii().is_empty())
+}
+
+/// Most of the body of an answer with `head` that is read, in bytes, where other answers may have `max`.
+pub(super) fn most_body(head: &Head, max: u64) -> u64 {
+    if leads_on(head) {
+        max.min(MOST_BODY)
+    } else {
+        max
+    }
+}
+
+/// What was read of the body of an answer with `head`, and how that ended. Nobody reads the body of a redirect: where
+/// it is cut short, endless, or encoded in whatever way, the redirect is followed all the same, as browsers do.
+pub(super) fn body_of(head: &Head, read: Result<Bytes, Fault>) -> Result<Bytes, Fault> {
+    let encoded = || {
+        head.headers
+            .0
+            .iter()
+            .any(|(name, _)| name == "content-encoding")
+    };
+    match read {
+        Err(_) if leads_on(head) => Ok(Bytes::new()),
+        Ok(_) if leads_on(head) && encoded() => Ok(Bytes::new()),
+        read => read,
+    }
 }
 
 /// The target of a redirect of `base`: relative, protocol-relative and non-ASCII targets by the URL standard.

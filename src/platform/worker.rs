@@ -266,9 +266,12 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
 /// cut may have had a page at its end.
 fn endless(context: &Context, error: exchange::ChainError, at: &Url) -> TaskEnd {
     let reason = format!("{error}, at {}", shown(at));
-    info!(context.assignment.log, "redirects without an end"; "why" => &reason);
     match error {
-        exchange::ChainError::Circle => TaskEnd::Dropped { reason },
+        exchange::ChainError::Circle => {
+            info!(context.assignment.log, "a dead end"; "why" => &reason);
+            TaskEnd::Dropped { reason }
+        }
+        // Failed tasks are told of when the run ends.
         exchange::ChainError::TooLong(_) => TaskEnd::Failed {
             outcome: Outcome::Malformed,
             reason,

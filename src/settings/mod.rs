@@ -26,6 +26,6 @@ pub use loaded::Loaded;
 pub use origin::{Layer, Origin, Provenance};
 pub use schema::{
     BackoffSettings, ExchangeSettings, LimitMode, LimitSettings, LogLevel, LogSettings, Profile,
-    RetrySettings, Settings, SiteSettings, StoreSettings,
+    RetrySettings, Settings, SiteSettings, SiteUrlSettings, StoreSettings,
 };
 pub use value::{Quota, Rate, Secret};

@@ -1,5 +1,6 @@
 //! Mode `crawl`: ordinary web sites, followed link by link.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -8,6 +9,7 @@ use url::{Position, Url};
 use super::document::DefinitionErrors;
 use super::extract::{RecordRule, Scene};
 use super::links::{PageLinks, page_links};
+use super::refresh;
 use super::scope::Bounds;
 use super::select::Document;
 use super::urls::{Canonical, authority, linked, masked, of_page, parse_web, shown};
@@ -318,6 +320,9 @@ impl Site for CrawlSite {
         }
         let html = charset::decode(&answer.body, answer.headers.get("content-type"));
         let mut page = page_links(&html);
+        // As what the page itself says by `<meta http-equiv=refresh>`.
+        let refreshes = answer.headers.all("refresh").filter_map(refresh::target);
+        page.links.extend(refreshes.map(Cow::Borrowed));
         let canonical = self.canonical.of(&answer.url);
         let record = self.page_record(page.title.take(), &canonical, task, answer);
         reading.records.push(record);

@@ -1,12 +1,14 @@
 //! What a page says of itself and where it leads: title, base, links.
 //!
 //! Counted as links: `a[href]`, `area[href]`, `iframe[src]`, `frame[src]`, and `link[href]` whose `rel` has `next`, `prev`,
-//! `canonical` or `alternate` and whose `type`, if it has one, is HTML; `rel=nofollow` takes a link out.
+//! `canonical` or `alternate` and whose `type`, if it has one, is HTML; `rel=nofollow` takes a link out. So is where
+//! `<meta http-equiv=refresh>` leads, at once or later.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::markup::{Tag, Tags};
+use super::refresh;
 use super::values::collapse;
 
 /// Longest title that is read, in bytes.
@@ -47,6 +49,7 @@ pub fn page_links(html: &str) -> PageLinks<'_> {
             }
             b'm' if tag.is("meta") => {
                 follow &= !forbids_following(&tag);
+                page.links.extend(refreshes(&tag).map(Cow::Owned));
                 None
             }
             b't' if page.title.is_none() && !tag.foreign && tag.is("title") => {
@@ -101,6 +104,16 @@ fn leads_on(tag: &Tag<'_>) -> bool {
         .any(|kind| has_word(rel, kind))
         && !has_word(rel, "stylesheet")
         && !has_word(rel, "nofollow")
+}
+
+/// Where a `<meta http-equiv=refresh>` sends the visitor.
+fn refreshes(tag: &Tag<'_>) -> Option<String> {
+    let kind = tag.attribute("http-equiv")?;
+    if !kind.trim_ascii().eq_ignore_ascii_case(b"refresh") {
+        return None;
+    }
+    let content = decode_attribute(tag.attribute("content")?);
+    refresh::target(&content).map(str::to_owned)
 }
 
 fn forbids_following(tag: &Tag<'_>) -> bool {

@@ -16,6 +16,7 @@ mod markup;
 mod nesting;
 mod paging;
 mod predicate;
+mod refresh;
 mod schema;
 mod scope;
 mod select;
