@@ -32,7 +32,14 @@ impl RawServer {
         address: &str,
         answer: impl Fn(&Asked<'_>) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).expect("a free port");
+        Self::on(TcpListener::bind(address).expect("a free port"), answer)
+    }
+
+    /// As [`start`](Self::start), where the answers must know the address.
+    pub(crate) fn on(
+        listener: TcpListener,
+        answer: impl Fn(&Asked<'_>) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
         let base = format!("http://{}", listener.local_addr().expect("an address"));
         let (heads, most): (Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>) = Default::default();
         let busy = Arc::new(AtomicUsize::new(0));

@@ -14,16 +14,23 @@ fn crawl(dir: &Path, start: &str, more: &[&str]) -> Ran {
 }
 
 /// Pages for all, the first with `links`; it is asked as `/`.
-fn linking(address: &str, links: impl IntoIterator<Item = String>) -> RawServer {
+fn linking(listener: TcpListener, links: impl IntoIterator<Item = String>) -> RawServer {
     let links = links
         .into_iter()
         .map(|link| format!("<a href=\"{link}\">x</a>"));
     let first = page(&links.collect::<String>());
-    RawServer::start(address, move |asked| match asked.target {
+    RawServer::on(listener, move |asked| match asked.target {
         "/" => first.clone(),
         "/robots.txt" => missing(),
         _ => page(""),
     })
+}
+
+/// A listener on a free port of an address, and that port.
+fn listen(address: &str) -> (TcpListener, u16) {
+    let listener = TcpListener::bind((address, 0)).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    (listener, port)
 }
 
 fn texts(links: &[&str]) -> Vec<String> {
@@ -65,7 +72,7 @@ fn l45_what_is_sent_is_what_was_linked() {
     let links: Vec<String> = groups.iter().flat_map(|group| texts(group)).collect();
     // `//` would name a host.
     let server = linking(
-        "127.0.0.1:0",
+        listen("127.0.0.1").0,
         links.into_iter().map(|link| match &*link {
             "//" => ".//".to_owned(),
             _ => link,
@@ -85,10 +92,7 @@ fn l45_what_is_sent_is_what_was_linked() {
 
 #[test]
 fn l46_each_class_of_equal_urls_is_asked_once() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|it| it.local_addr())
-        .expect("a port")
-        .port();
+    let (listener, port) = listen("127.0.0.1");
     let host = format!("localhost:{port}");
     let links = [
         format!("HTTP://LOCALHOST:{port}/"),
@@ -114,7 +118,7 @@ fn l46_each_class_of_equal_urls_is_asked_once() {
         "d/e".to_owned(),
         "\\d\\e".to_owned(),
     ];
-    let server = linking(&format!("127.0.0.1:{port}"), links);
+    let server = linking(listener, links);
     let dir = tempfile::tempdir().expect("a directory");
     let ran = crawl(dir.path(), &format!("http://{host}"), &[]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -132,8 +136,8 @@ fn l46_each_class_of_equal_urls_is_asked_once() {
 
 #[test]
 fn l46_a_host_with_a_dot_at_its_end_is_asked_by_its_plain_name() {
-    let server = linking("127.0.0.1:0", []);
-    let port = server.base.rsplit(':').next().expect("a port").to_owned();
+    let (listener, port) = listen("127.0.0.1");
+    let server = linking(listener, []);
     let dir = tempfile::tempdir().expect("a directory");
     let ran = crawl(dir.path(), &format!("http://localhost.:{port}/"), &[]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -149,10 +153,7 @@ fn l46_a_host_with_a_dot_at_its_end_is_asked_by_its_plain_name() {
 
 #[test]
 fn l47_users_in_links_are_neither_sent_nor_shown_nor_known() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|it| it.local_addr())
-        .expect("a port")
-        .port();
+    let (listener, port) = listen("127.0.0.1");
     let host = format!("127.0.0.1:{port}");
     let links = [
         format!("http://u:hidden@{host}/"),
@@ -160,7 +161,7 @@ fn l47_users_in_links_are_neither_sent_nor_shown_nor_known() {
         format!("http://u:hidden@{host}/only"),
         format!("//hidden@{host}/only"),
     ];
-    let server = linking(&host, links);
+    let server = linking(listener, links);
     let dir = tempfile::tempdir().expect("a directory");
     let ran = crawl(
         dir.path(),
@@ -203,12 +204,11 @@ fn l47_a_password_of_a_start_url_is_refused_without_repeating_it() {
 
 #[test]
 fn l47_all_forms_of_an_ipv6_address_are_one_host() {
-    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+    if TcpListener::bind("[::1]:0").is_err() {
         eprintln!("left out: this machine has no IPv6");
         return;
-    };
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
+    }
+    let (listener, port) = listen("::1");
     let links = [
         format!("http://[0:0::1]:{port}/"),
         format!("http://[0000:0000:0000:0000:0000:0000:0000:0001]:{port}/#x"),
@@ -216,7 +216,7 @@ fn l47_all_forms_of_an_ipv6_address_are_one_host() {
         "/a".to_owned(),
         "/b".to_owned(),
     ];
-    let server = linking(&format!("[::1]:{port}"), links);
+    let server = linking(listener, links);
     let dir = tempfile::tempdir().expect("a directory");
     let caps = [
         "--max_concurrency_num",
@@ -245,7 +245,7 @@ fn options_of_urls_count_as_configured() {
         "/p;jsessionid=CD?a=1&b=2&fbclid=1",
     ]);
     let asked = |arguments: &[&str]| -> BTreeSet<String> {
-        let server = linking("127.0.0.1:0", links.clone());
+        let server = linking(listen("127.0.0.1").0, links.clone());
         let dir = tempfile::tempdir().expect("a directory");
         let ran = crawl(dir.path(), &format!("{}/", server.base), arguments);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
