@@ -63,6 +63,9 @@ fn normal_escapes(text: &str) -> Option<String> {
     (out != text).then_some(out)
 }
 
+/// The number of the form below, to be raised when it changes: keys of another number may differ for one page.
+const FORM: u32 = 2;
+
 /// The canonical form of URLs under some rules.
 #[derive(Clone, Debug, Default)]
 pub struct Canonical {
@@ -70,9 +73,6 @@ pub struct Canonical {
 }
 
 impl Canonical {
-    /// Which form this is, where it is stored beside keys: those of another number may differ for one page.
-    pub const FORM: u32 = 2;
-
     /// By `rules`; by the default ones nothing is dropped and nothing is sorted.
     #[must_use]
     pub fn new(rules: &UrlRules) -> Self {
@@ -112,6 +112,12 @@ impl Canonical {
             }
         }
         url
+    }
+
+    /// Form and rules in one line, to be kept beside keys that were made by them.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("form={FORM} {}", self.rules.fingerprint())
     }
 
     fn drops(&self, option: &str) -> bool {

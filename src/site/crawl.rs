@@ -270,6 +270,10 @@ impl Site for CrawlSite {
         true
     }
 
+    fn key_rules(&self) -> Option<String> {
+        Some(self.canonical.describe())
+    }
+
     fn seeds(&self, job: &Job) -> Seeds {
         let mut seeds = Seeds::default();
         let mut known = HashSet::new();

@@ -61,6 +61,12 @@ pub trait Site: Send + Sync + 'static {
         false
     }
 
+    /// By what rules the keys of its tasks are made, where those can change between two runs of a job; a job that was
+    /// begun with others says so. `None`: they cannot.
+    fn key_rules(&self) -> Option<String> {
+        None
+    }
+
     /// The tasks that a job starts from; inputs that cannot be read are listed, the others go on.
     fn seeds(&self, job: &Job) -> Seeds;
 

@@ -276,3 +276,48 @@ fn options_of_urls_count_as_configured() {
     ];
     assert_eq!(asked(&site).len(), 5);
 }
+
+#[test]
+fn a_job_that_goes_on_under_other_rules_says_so() {
+    let server = linking(listen("127.0.0.1").0, texts(&["/p?b=2&a=1"]));
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = format!("{}/", server.base);
+    let said = |arguments: &[&str]| {
+        let ran = crawl(dir.path(), &start, arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stderr
+            .matches("pages are recognised by other rules")
+            .count()
+    };
+    let sort = ["--set", "crawl.urls.query=sort"];
+    assert_eq!(said(&[]), 0, "a new job");
+    assert_eq!(said(&[]), 0, "the same rules");
+    assert_eq!(said(&sort), 1, "other rules");
+    assert_eq!(said(&sort), 0, "said once");
+    assert_eq!(
+        server.targets(),
+        ["/", "/p?b=2&a=1"],
+        "nothing waits to be asked again"
+    );
+}
+
+#[test]
+fn a_job_of_an_earlier_program_goes_on_and_says_that_keys_have_changed() {
+    let server = linking(listen("127.0.0.1").0, texts(&["/a"]));
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = format!("{}/", server.base);
+    assert_eq!(crawl(dir.path(), &start, &[]).code, Some(0));
+    let store = dir.path().join("data/.crawler-node/store.db");
+    let db = rusqlite::Connection::open(&store).expect("the store");
+    db.execute_batch("DROP TABLE key_rules")
+        .expect("an older store");
+    drop(db);
+    let ran = crawl(dir.path(), &start, &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("pages are recognised by other rules"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(server.targets(), ["/", "/a"], "whose keys are as they were");
+}
