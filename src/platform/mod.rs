@@ -5,6 +5,7 @@ mod ask;
 pub mod budget;
 mod context;
 pub mod health;
+mod hops;
 mod known;
 mod messages;
 mod permit;

@@ -1,21 +1,21 @@
 //! The life of one leased task: render, ask robots.txt, take a permit, exchange, classify, read.
 
 use slog::{debug, info, warn};
-use url::Url;
 
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
+use super::hops::{Hop, endless, judge};
 use super::permit::{NoPermit, Waiting};
 use super::retry::Failure;
 use super::{retry, robots};
-use crate::exchange::{self, RedirectError};
+use crate::exchange;
 use crate::governor::Hints;
 use crate::model::{
-    Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
-    StopReason, Task, TaskEnd, TaskKey, UnixMillis,
+    Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy, StopReason, Task,
+    TaskEnd, TaskKey, UnixMillis,
 };
 use crate::site::urls::{authority, shown};
-use crate::site::{self, Reader, Redirect};
+use crate::site::{self, Reader};
 use crate::store::{Claim, Hold};
 
 /// Work on a task until its lease ends.
@@ -256,84 +256,9 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     }
                 }
                 lane = to.clone();
-                request = next.clone();
+                request = next.as_ref().clone();
             }
         }
-    }
-}
-
-/// A chain of redirects without an answer. A circle is a dead end of the site, as a dead link is; a chain that was
-/// cut may have had a page at its end.
-fn endless(context: &Context, error: exchange::ChainError, at: &Url) -> TaskEnd {
-    let reason = format!("{error}, at {}", shown(at));
-    match error {
-        exchange::ChainError::Circle => {
-            info!(context.assignment.log, "a dead end"; "why" => &reason);
-            TaskEnd::Dropped { reason }
-        }
-        // Failed tasks are told of when the run ends.
-        exchange::ChainError::TooLong(_) => TaskEnd::Failed {
-            outcome: Outcome::Malformed,
-            reason,
-        },
-    }
-}
-
-/// What becomes of a redirect.
-enum Hop {
-    /// Asked for next, in a lane.
-    Follow {
-        next: Request,
-        claim: Option<site::Target>,
-        lane: Name,
-    },
-    /// An answer by itself.
-    Answer(Outcome),
-    /// Out of bounds.
-    Refuse(String),
-    /// It makes no sense.
-    Broken(RedirectError),
-}
-
-/// The class of an answer to `request`, and where it leads to if it is a redirect.
-fn judge(
-    context: &Context,
-    task: &Task,
-    request: &Request,
-    answer: &Answer,
-) -> (Outcome, Option<Hop>) {
-    let Some(target) = exchange::target(answer) else {
-        return (context.assignment.site.classify(task, answer), None);
-    };
-    let hop = follow(context, task, request, answer.status, target);
-    let outcome = match &hop {
-        Hop::Answer(outcome) => *outcome,
-        Hop::Broken(error) if error.is_malformed() => Outcome::Malformed,
-        Hop::Broken(_) => Outcome::Denied,
-        Hop::Follow { .. } | Hop::Refuse(_) => Outcome::Ok,
-    };
-    (outcome, Some(hop))
-}
-
-fn follow(
-    context: &Context,
-    task: &Task,
-    request: &Request,
-    status: u16,
-    target: Result<Url, RedirectError>,
-) -> Hop {
-    let target = match target {
-        Ok(target) => target,
-        Err(error @ RedirectError::Scheme) => return Hop::Refuse(error.to_string()),
-        Err(error) => return Hop::Broken(error),
-    };
-    match context.assignment.site.redirect(task, &target) {
-        Redirect::Follow { url, claim, lane } => match exchange::follow(request, status, url) {
-            Ok(next) => Hop::Follow { next, claim, lane },
-            Err(error) => Hop::Broken(error),
-        },
-        Redirect::Answer(outcome) => Hop::Answer(outcome),
-        Redirect::Refuse(reason) => Hop::Refuse(reason),
     }
 }
 
