@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{Logger, info, o};
+use slog::{Logger, info, o, warn};
 
 pub use builder::EngineBuilder;
 pub use error::EngineError;
@@ -153,6 +153,10 @@ impl Engine {
         self.check_state(&chosen).await?;
         let opened = self.open_store(&job, &chosen).await?;
         let opening = opened.opened().clone();
+        if opening.other_keys {
+            warn!(inner.log, "pages are recognised by other rules than when this job was begun: some may be asked once \
+                more"; "directory" => %job.out.display());
+        }
         for site in &chosen {
             self.tell_limits(site.as_ref()).await;
         }
@@ -236,6 +240,11 @@ impl Engine {
             max_items: job.max_items,
             max_comments: job.max_comments,
         };
+        let rules = sites.iter().filter_map(|site| {
+            let rules = site.key_rules()?;
+            Some(format!("{}: {rules}", site.name()))
+        });
+        options.key_rules = rules.reduce(|all, next| format!("{all}; {next}"));
         options.settings = self.inner.settings.store;
         if let Some(make) = &self.inner.kill_hook {
             options = options.kill_hook(make());

@@ -27,6 +27,7 @@ use super::notes::{Notes, Slot};
 use super::pace::Pace;
 use super::permit::ExchangePermit;
 use super::phase;
+use super::redirect;
 use crate::governor::Hints;
 use crate::governor::hints::hints;
 use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
@@ -207,7 +208,7 @@ impl Client {
             Framing::Chunked | Framing::UntilClose => None,
         };
         let bounds = Bounds {
-            max: self.settings.max_body_bytes,
+            max: redirect::most_body(&head, self.settings.max_body_bytes),
             idle: self.settings.idle_timeout,
         };
         clock.watch(Pace::new(&self.settings, head_at), notes);
@@ -220,10 +221,15 @@ impl Client {
         };
         let mut body = Content::behind(&head, self.settings.max_body_bytes)?;
         let read = body::read(response, expected, bounds, &mut clock, broken, &mut body).await;
+        let (body, cut) = match read {
+            // Nobody reads the body of a redirect: cut short or endless, it is followed all the same.
+            Err(_) if redirect::leads_on(&head) => (Content::none(), None),
+            read => (body, read.err()),
+        };
         Ok(Received {
             head,
             body,
-            cut: read.err(),
+            cut,
             head_time: head_at - sent,
             total_time: sent.elapsed(),
         })

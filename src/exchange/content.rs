@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::decode::{Decoder, STEP, Step};
 use super::error::Fault;
 use super::head::Head;
+use super::redirect::leads_on;
 use crate::model::BodyNote;
 
 /// Room made for a body before its first byte has come, at most.
@@ -46,8 +47,7 @@ impl Content {
     /// # Errors
     /// [`Fault::Decode`] when it is encoded too many times.
     pub(super) fn behind(head: &Head, limit: u64) -> Result<Self, Fault> {
-        let redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
-        let forgiving = redirect && head.headers.get("location").is_some();
+        let forgiving = leads_on(head);
         let (decoder, notes) = match Decoder::new(&head.headers, limit) {
             Err(_) if forgiving => (None, Vec::new()),
             made => made?,
@@ -66,6 +66,15 @@ impl Content {
             notes,
             form,
         })
+    }
+
+    /// Nothing.
+    pub(super) fn none() -> Self {
+        Self {
+            received: 0,
+            notes: Vec::new(),
+            form: Form::Plain(Collected::default()),
+        }
     }
 
     /// Bytes received.

@@ -25,7 +25,7 @@ pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
 pub use partial::Partial;
 pub use permit::ExchangePermit;
-pub use redirect::{RedirectError, follow, resolve};
+pub use redirect::{Chain, ChainError, RedirectError, follow, resolve, target};
 pub use robots::{
     HostRobots, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, RobotsRead, RobotsTimes, Standing,
     product_token, read_robots, robots_url,

@@ -1,5 +1,7 @@
 //! A request as it is asked for and an answer as it arrived: plain values between site, exchange and platform.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -132,11 +134,50 @@ impl Answer {
             .to_ascii_lowercase()
     }
 
-    /// The `Location` of a redirect (301, 302, 303, 307, 308), as it was sent.
+    /// The `Location` of a redirect (301, 302, 303, 307, 308) as text: the first that is not empty. Bytes beyond ASCII
+    /// are percent-encoded one by one, as browsers do: UTF-8 and any other encoding come back as they were sent.
+    ///
+    /// 300, 304, 305 and 306 lead nowhere by themselves (RFC 9110 §15.4.1, §15.4.5 to §15.4.7).
     #[must_use]
-    pub fn location(&self) -> Option<&str> {
-        matches!(self.status, 301 | 302 | 303 | 307 | 308)
-            .then(|| self.headers.get("location"))
-            .flatten()
+    pub fn location(&self) -> Option<Cow<'_, str>> {
+        self.locations().next()
+    }
+
+    /// Whether a redirect names several targets that differ: which one is meant nobody can say.
+    #[must_use]
+    pub fn has_several_locations(&self) -> bool {
+        let mut all = self.locations();
+        all.next()
+            .is_some_and(|first| all.any(|other| other != first))
+    }
+
+    fn locations(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let leads = matches!(self.status, 301 | 302 | 303 | 307 | 308);
+        let fields = self
+            .headers
+            .0
+            .iter()
+            .filter(move |(name, _)| leads && name == "location");
+        fields
+            .map(|(_, value)| ascii_text(value.trim_ascii()))
+            .filter(|text| !text.is_empty())
+    }
+}
+
+fn ascii_text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() => text.into(),
+        _ => {
+            let mut out = String::with_capacity(bytes.len() + 16);
+            for byte in bytes {
+                match byte.is_ascii() {
+                    true => out.push(char::from(*byte)),
+                    false => {
+                        let _ = write!(out, "%{byte:02X}");
+                    }
+                }
+            }
+            out.into()
+        }
     }
 }

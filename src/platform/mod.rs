@@ -6,6 +6,7 @@ mod ask;
 pub mod budget;
 mod context;
 pub mod health;
+mod hops;
 mod known;
 mod messages;
 mod permit;

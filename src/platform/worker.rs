@@ -1,13 +1,11 @@
 //! The life of one leased task: render, ask robots.txt, take a permit, exchange, classify, read.
 
-use std::collections::HashSet;
-
 use slog::{debug, info, warn};
-use url::Url;
 
-use super::answers::{self, Confirmed, Earlier};
+use super::answers;
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
+use super::hops::{Hop, endless, judge, unmodified};
 use super::permit::{NoPermit, Waiting};
 use super::retry::Failure;
 use super::{retry, robots};
@@ -17,8 +15,8 @@ use crate::model::{
     Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
     StopReason, Task, TaskEnd, TaskKey, UnixMillis,
 };
-use crate::site::urls::authority;
-use crate::site::{self, Reader, Redirect};
+use crate::site::urls::{authority, shown};
+use crate::site::{self, Reader};
 use crate::store::{Claim, Hold};
 
 /// Work on a task until its lease ends.
@@ -191,10 +189,9 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         true => Name::from(authority(&request.url)),
         false => task.lane.clone(),
     };
-    let mut visited = HashSet::new();
-    let mut hops = 0;
     // Whether the next request must not speak of what an earlier run knew.
     let mut plainly = false;
+    let mut chain = exchange::Chain::new(assignment.settings.exchange.max_redirects);
     let mut kind = match task.attempts {
         0 => Kind::First,
         _ => Kind::Again,
@@ -231,7 +228,7 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         };
         let judged = |answer: &Answer| match answer.status {
             304 => unmodified(&request, earlier.as_ref(), plainly, answer),
-            _ => judge(context, task, answer),
+            _ => judge(context, task, &request, answer),
         };
         let heard = match ask::ask(context, &wanted, waiting, judged).await {
             Ok(Ok(heard)) => heard,
@@ -289,30 +286,33 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                 let reason = reason.clone();
                 return Ended::of(TaskEnd::Dropped { reason });
             }
+            Some(Hop::Broken(why)) => {
+                let reason = format!("{}: {why}", shown(&request.url));
+                info!(assignment.log, "a redirect that leads nowhere"; "url" => shown(&request.url), "why" => %why,
+                    "attempt" => task.attempts + 1);
+                if !why.is_malformed() {
+                    let outcome = heard.outcome;
+                    return Ended::of(TaskEnd::Failed { outcome, reason });
+                }
+                return lost(context, task, &lane, heard.outcome, reason, heard.hints);
+            }
             Some(Hop::Follow {
-                url,
+                next,
                 claim,
                 lane: to,
             }) => {
-                hops += 1;
-                visited.insert(request.url.clone());
-                if visited.contains(url) {
-                    return Ended::of(TaskEnd::Dropped {
-                        reason: format!("redirects in a circle, by {}", shown(url)),
-                    });
-                }
-                if hops > assignment.settings.exchange.max_redirects {
-                    return Ended::of(TaskEnd::Failed {
-                        outcome: Outcome::Malformed,
-                        reason: format!("more than {} redirects", hops - 1),
-                    });
+                if let Err(error) = chain.go_on(&request, &heard.answer, next) {
+                    return Ended::of(endless(context, error, &next.url));
                 }
                 if let Some(target) = claim {
                     match claimed(context, task, target.clone()).await {
                         Ok(true) => {}
                         Ok(false) => {
                             return Ended::of(TaskEnd::Dropped {
-                                reason: format!("redirects to {}, which is known", shown(url)),
+                                reason: format!(
+                                    "redirects to {}, which is known",
+                                    shown(&next.url)
+                                ),
                             });
                         }
                         // The store is gone: the actor hears it too. The lease stays as it is.
@@ -320,66 +320,9 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     }
                 }
                 lane = to.clone();
-                plainly = false;
-                request = exchange::follow(&request, heard.answer.status, url.clone());
+                request = next.as_ref().clone();
             }
         }
-    }
-}
-
-/// What becomes of a redirect.
-enum Hop {
-    Follow {
-        url: Url,
-        claim: Option<site::Target>,
-        lane: Name,
-    },
-    Answer(Outcome),
-    Refuse(String),
-    /// A 304: the page of an earlier run still holds.
-    Confirmed(Box<Confirmed>),
-    /// A 304 that is of no use: ask again, without conditions.
-    Plainly,
-}
-
-/// What a 304 comes to: the page that it confirms, or one more request without conditions. One to which there were none is
-/// no answer.
-fn unmodified(
-    request: &Request,
-    earlier: Option<&Earlier>,
-    plainly: bool,
-    answer: &Answer,
-) -> (Outcome, Option<Hop>) {
-    match earlier.map(|earlier| earlier.confirmed(answer)) {
-        Some(Some(page)) => (Outcome::NotModified, Some(Hop::Confirmed(Box::new(page)))),
-        // The site's own conditions, so its own answer.
-        None if exchange::cache::is_conditional(request) => (Outcome::NotModified, None),
-        _ if plainly => (Outcome::Malformed, None),
-        _ => (Outcome::NotModified, Some(Hop::Plainly)),
-    }
-}
-
-/// The class of an answer, and where it leads to if it is a redirect.
-fn judge(context: &Context, task: &Task, answer: &Answer) -> (Outcome, Option<Hop>) {
-    let hop = answer
-        .location()
-        .map(|location| follow(context, task, answer, location));
-    let outcome = match &hop {
-        Some(Hop::Answer(outcome)) => *outcome,
-        Some(_) => Outcome::Ok,
-        None => context.assignment.site.classify(task, answer),
-    };
-    (outcome, hop)
-}
-
-fn follow(context: &Context, task: &Task, answer: &Answer, location: &str) -> Hop {
-    match exchange::resolve(&answer.url, location) {
-        Err(error) => Hop::Refuse(error.to_string()),
-        Ok(target) => match context.assignment.site.redirect(task, &target) {
-            Redirect::Follow { url, claim, lane } => Hop::Follow { url, claim, lane },
-            Redirect::Answer(outcome) => Hop::Answer(outcome),
-            Redirect::Refuse(reason) => Hop::Refuse(reason),
-        },
     }
 }
 
@@ -459,14 +402,4 @@ fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Ho
             }
         }
     }
-}
-
-/// A URL as it may be shown: without its query, which may carry tokens.
-fn shown(url: &Url) -> String {
-    let mut text = url.origin().ascii_serialization();
-    text.push_str(url.path());
-    if url.query().is_some() {
-        text.push_str("?…");
-    }
-    text
 }

@@ -8,7 +8,7 @@ use super::given::{Given, Shown, quote};
 use super::polite::{CacheMode, CrawlDelay};
 use super::schema::{LimitMode, LogLevel, Profile};
 use super::value::{Quota, Rate, parse_bytes, write_bytes};
-use crate::model::{RobotsPolicy, Scope};
+use crate::model::{ParamPattern, QueryRule, RobotsPolicy, Scope};
 
 /// The text that unsets a setting which may be absent.
 pub(super) const NONE: &str = "none";
@@ -36,6 +36,8 @@ pub(super) enum Allowed {
     Quotas,
     /// A list of regular expressions.
     Patterns,
+    /// A list of names of options in URLs.
+    Params,
     /// One of these names.
     Names(&'static [&'static str]),
 }
@@ -65,6 +67,9 @@ impl fmt::Display for Allowed {
                 f.write_str("a list of quotas, such as [\"180/h\"] or [\"10/s\", \"1000/d\"]")
             }
             Self::Patterns => f.write_str("a list of regular expressions, such as [\"/wiki/\"]"),
+            Self::Params => f.write_str(
+                "a list of names of URL parameters, such as [\"gclid\", \"utm_*\", \"@tracking\", \"@session\"]",
+            ),
             Self::Names(names) => f.write_str(&names.join(", ")),
         }
     }
@@ -248,6 +253,7 @@ name_field!(
     LimitMode,
     LogLevel,
     Profile,
+    QueryRule,
     RobotsPolicy,
     Scope
 );
@@ -286,6 +292,18 @@ impl Kind for Vec<Quota> {
         let items = given.list().ok_or(None)?;
         let quotas: Result<Self, String> = items.iter().map(|item| item.parse()).collect();
         quotas.map_err(Some)
+    }
+
+    fn show(&self) -> Shown {
+        Shown::List(self.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl Kind for Vec<ParamPattern> {
+    fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
+        let items = given.list().ok_or(None)?;
+        let patterns: Result<Self, String> = items.iter().map(|item| item.parse()).collect();
+        patterns.map_err(Some)
     }
 
     fn show(&self) -> Shown {

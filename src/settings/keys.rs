@@ -54,6 +54,8 @@ const CLOCK: Allowed = Allowed::Time(MILLISECOND, Duration::from_secs(3600));
 const PAUSE: Allowed = Allowed::Time(MILLISECOND, DAY);
 const CAP: Allowed = Allowed::Whole(1, 10_000);
 const BURST: Allowed = Allowed::Whole(1, 1000);
+/// What the order of a query counts for.
+const QUERY: &[&str] = &["exact", "sort", "sort_unique"];
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
@@ -124,6 +126,8 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Whole(0, u32::MAX as u64), crawl.max_depth),
     key!(Allowed::Whole(1, i64::MAX as u64), crawl.max_pages),
     key!(Allowed::Names(&["obey", "off"]), crawl.robots),
+    key!(Allowed::Names(QUERY), crawl.urls.query),
+    key!(Allowed::Params, crawl.urls.drop_params),
 ];
 
 /// Keys below `sites.NAME`.
@@ -132,6 +136,8 @@ pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Names(&["obey", "off"]), robots),
     key!(Allowed::Names(CrawlDelay::NAMES), crawl_delay),
     key!(Allowed::Names(CacheMode::NAMES), cache),
+    key!(Allowed::Names(QUERY), urls.query),
+    key!(Allowed::Params, urls.drop_params),
     key!(Allowed::Whole(1, 100), weight),
     key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
     key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),
@@ -232,9 +238,20 @@ pub(super) fn locate(path: &[&str]) -> Located {
             )),
             None => Located::Unknown,
         },
-        ["sites", site, key] => match index(SITE, key) {
-            Some(index) => Located::Key(Place::Site((*site).to_owned(), index)),
-            None => Located::Unknown,
+        ["sites", site, key] if index(SITE, key).is_none() && has_below(SITE, key) => {
+            let keys = site_keys(site);
+            let below = format!("sites.{site}.{key}.");
+            Located::Table(
+                keys.into_iter()
+                    .filter(|key| key.starts_with(&below))
+                    .collect(),
+            )
+        }
+        ["sites", site, key @ ..] => match index(SITE, &key.join(".")) {
+            Some(index) if key.iter().all(|part| !part.contains('.')) => {
+                Located::Key(Place::Site((*site).to_owned(), index))
+            }
+            _ => Located::Unknown,
         },
         // A quoted key with a dot in it is not the path that it looks like.
         _ if path.iter().any(|part| part.contains('.')) => Located::Unknown,
@@ -256,6 +273,16 @@ pub(super) fn locate(path: &[&str]) -> Located {
             }
         }
     }
+}
+
+/// Whether a table has keys below `name`.
+fn has_below<S>(table: &[Key<S>], name: &str) -> bool {
+    let below = |key: &Key<S>| {
+        key.name
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('.'))
+    };
+    table.iter().any(below)
 }
 
 fn index<S>(table: &[Key<S>], name: &str) -> Option<usize> {

@@ -28,6 +28,6 @@ pub use origin::{Layer, Origin, Provenance};
 pub use polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 pub use schema::{
     BackoffSettings, ExchangeSettings, LimitMode, LimitSettings, LogLevel, LogSettings, Profile,
-    RetrySettings, Settings, SiteSettings, StoreSettings,
+    RetrySettings, Settings, SiteSettings, SiteUrlSettings, StoreSettings,
 };
 pub use value::{Quota, Rate, Secret};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 use super::value::{Quota, Rate};
-use crate::model::{CrawlRules, ParseNameError, RobotsPolicy};
+use crate::model::{CrawlRules, ParamPattern, ParseNameError, QueryRule, RobotsPolicy, UrlRules};
 
 /// All settings. [`Settings::default`] equals the shipped `config/default.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,12 +181,35 @@ pub struct SiteSettings {
     pub crawl_delay: Option<CrawlDelay>,
     /// Whether answers are kept for the next run; `None`: as `cache.mode` says.
     pub cache: Option<CacheMode>,
+    /// What a page is recognised by in mode `crawl`.
+    pub urls: SiteUrlSettings,
     /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
     pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
     pub limits: LimitSettings,
     /// Limits per endpoint.
     pub endpoints: BTreeMap<String, LimitSettings>,
+}
+
+/// What a page of one site is recognised by. What is `None` is as for all sites.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SiteUrlSettings {
+    /// Whether the order of the query counts.
+    pub query: Option<QueryRule>,
+    /// Options that do not count.
+    pub drop_params: Option<Vec<ParamPattern>>,
+}
+
+impl SiteUrlSettings {
+    /// `self` where it sets something, else `base`.
+    #[must_use]
+    pub fn over(&self, base: &UrlRules) -> UrlRules {
+        let drop_params = self.drop_params.as_ref().unwrap_or(&base.drop_params);
+        UrlRules {
+            query: self.query.unwrap_or(base.query),
+            drop_params: drop_params.clone(),
+        }
+    }
 }
 
 /// Back-off of a lane: exponential, with jitter, shared by all tasks of the lane.

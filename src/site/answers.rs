@@ -109,7 +109,7 @@ impl When {
                     .iter()
                     .any(|kind| type_fits(kind, &answer.media_type())))
             && self.location.as_ref().is_none_or(|location| {
-                let target = answer.location().and_then(|to| answer.url.join(to).ok());
+                let target = answer.location().and_then(|to| answer.url.join(&to).ok());
                 target.is_some_and(|target| location.is_match(target.as_str()))
             })
             && self

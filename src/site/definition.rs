@@ -13,7 +13,7 @@ use super::inputs::ModeRule;
 use super::paging::{self, Fate};
 use super::select::{Document, Language, Node};
 use super::template::{Encoding, plain};
-use super::urls::{authority, canonical, check_web, parse_web};
+use super::urls::{authority, masked, of_page, parse_web};
 use super::{Reader, Reading, Redirect, Seeds, Site, SiteError, SiteLimits, charset, schema};
 use crate::model::{
     Answer, Job, ListState, Mode, Name, NewTask, Outcome, Params, Request, RobotsPolicy, Task,
@@ -358,7 +358,7 @@ impl Site for SiteDefinition {
                     .map_err(|error| error.0)
             });
             match tasks {
-                Err(why) => seeds.rejected.push((input.clone(), why)),
+                Err(why) => seeds.rejected.push((masked(input), why)),
                 Ok(tasks) => {
                     let before = seeds.tasks.len();
                     seeds
@@ -424,19 +424,20 @@ impl Site for SiteDefinition {
             return Redirect::Answer(rule.is);
         }
         let asked = self.request(task).map(|request| request.url);
-        let near = same_host(&self.common.base, target)
-            || asked.is_ok_and(|asked| same_host(&asked, target));
-        if near && check_web(target).is_ok() {
-            Redirect::Follow {
-                url: canonical(target),
+        let near = |url: &Url| {
+            same_host(&self.common.base, url)
+                || asked.as_ref().is_ok_and(|asked| same_host(asked, url))
+        };
+        match of_page(target.clone()).filter(near) {
+            Some(url) => Redirect::Follow {
+                url,
                 claim: None,
                 lane: task.lane.clone(),
-            }
-        } else {
-            Redirect::Refuse(format!(
+            },
+            None => Redirect::Refuse(format!(
                 "a redirect to another host, `{}`",
                 authority(target)
-            ))
+            )),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What a page says of itself and where it leads: title, base, links.
 //!
 //! Counted as links: `a[href]`, `area[href]`, `iframe[src]`, `frame[src]`, and `link[href]` whose `rel` has `next`, `prev`,
-//! `canonical` or `alternate` and whose `type`, if it has one, is HTML; `rel=nofollow` takes a link out.
+//! `canonical` or `alternate` and whose `type`, if it has one, is HTML; `rel=nofollow` takes a link out. So is where
+//! `<meta http-equiv=refresh>` leads, at once or later.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::directives::Directives;
 use super::markup::{Tag, Tags};
+use super::refresh;
 use super::values::collapse;
 
 /// Longest title that is read, in bytes.
@@ -60,6 +62,7 @@ pub fn page_links_for<'a>(html: &'a str, agent: &str) -> PageLinks<'a> {
             }
             b'm' if tag.is("meta") => {
                 add_directives(&mut page.directives, &tag, agent);
+                page.links.extend(refreshes(&tag).map(Cow::Owned));
                 None
             }
             b't' if page.title.is_none() && !tag.foreign && tag.is("title") => {
@@ -117,6 +120,16 @@ fn add_directives(directives: &mut Directives, tag: &Tag<'_>, agent: &str) {
     if let (Some(name), Some(content)) = (tag.attribute("name"), tag.attribute("content")) {
         directives.add_meta(&text_of(name), &decode_attribute(content), agent);
     }
+}
+
+/// Where a `<meta http-equiv=refresh>` sends the visitor.
+fn refreshes(tag: &Tag<'_>) -> Option<String> {
+    let kind = tag.attribute("http-equiv")?;
+    if !kind.trim_ascii().eq_ignore_ascii_case(b"refresh") {
+        return None;
+    }
+    let content = decode_attribute(tag.attribute("content")?);
+    refresh::target(&content).map(str::to_owned)
 }
 
 /// Bytes of the page's own text, cut at tag boundaries: they are UTF-8 but for what a hostile page may try.

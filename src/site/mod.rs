@@ -1,6 +1,7 @@
 //! Sites: what a platform's requests look like, how its answers are read, and what it allows.
 
 mod answers;
+mod canonical;
 mod charset;
 mod check;
 mod crawl;
@@ -17,6 +18,7 @@ mod nesting;
 mod paging;
 mod predicate;
 mod prescan;
+mod refresh;
 mod schema;
 mod scope;
 mod select;
@@ -60,6 +62,12 @@ pub trait Site: Send + Sync + 'static {
     /// Whether each host is a lane of its own (`crawl` mode); else each endpoint is.
     fn lanes_by_host(&self) -> bool {
         false
+    }
+
+    /// By what rules the keys of its tasks are made, where those can change between two runs of a job; a job that was
+    /// begun with others says so. `None`: they cannot.
+    fn key_rules(&self) -> Option<String> {
+        None
     }
 
     /// The tasks that a job starts from; inputs that cannot be read are listed, the others go on.

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 pub use messages::{End, Findings, Opening, Running, Seen, Trial};
 
 use self::probe::Probe;
-use self::targets::{Looked, Target as Asked, first_look, millis, shown};
+use self::targets::{Looked, Target as Asked, first_look, millis};
 use super::{Engine, EngineError, sites};
 use crate::calibrate::{Measured, Standing, check_levels, decide, ladder, standing};
 use crate::exchange::Client;
@@ -26,6 +26,7 @@ use crate::governor::{Governor, Retune, Target};
 use crate::model::{ListState, Name, NewTask, RobotsPolicy, Task};
 use crate::settings::{CrawlDelay, LimitMode, LimitSettings, Rate};
 use crate::site::Site;
+use crate::site::urls::shown;
 
 /// A pause that is shorter is waited for within a level.
 const SHORT: Duration = Duration::from_millis(50);

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::exchange::{Client, ExchangePermit, Robots, RobotsRead, read_robots, resolve};
+use crate::exchange::{self, Client, ExchangePermit, Robots, RobotsRead, read_robots};
 use crate::governor::hints::hints;
 use crate::governor::{Ceiling, Governor, Hints, LaneKey, Permit, Receipt, Refused};
 use crate::model::{Answer, Job, Name, Outcome, Request, RobotsPolicy, Task, UnixMillis};
@@ -153,11 +153,11 @@ impl Probe {
 
     /// The class of an answer, and where it leads.
     fn classify(&self, task: &Task, answer: &Answer) -> (Outcome, Option<(Url, Name)>) {
-        let Some(location) = answer.location() else {
-            return (self.site.classify(task, answer), None);
-        };
-        let Ok(target) = resolve(&answer.url, location) else {
-            return (Outcome::Malformed, None);
+        let target = match exchange::target(answer) {
+            None => return (self.site.classify(task, answer), None),
+            Some(Err(error)) if error.is_malformed() => return (Outcome::Malformed, None),
+            Some(Err(_)) => return (Outcome::Denied, None),
+            Some(Ok(target)) => target,
         };
         match self.site.redirect(task, &target) {
             Redirect::Follow { url, lane, .. } => (Outcome::Ok, Some((url, lane))),

@@ -91,3 +91,7 @@ fn uri_of(url: &Url) -> Result<Uri, Fault> {
     };
     uri.map_err(|error| invalid(&error.to_string()))
 }
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use url::Url;
 
 use super::super::error::{Fault, FetchError};
-use super::super::redirect::resolve;
+use super::super::redirect::target;
 use super::fresh::good_for;
 use super::rules::{Robots, robots_url};
 use super::text::{MAX_BYTES, readable};
@@ -48,7 +48,7 @@ enum Said {
 
 impl Said {
     fn of(answer: &Answer) -> Self {
-        match answer.location().map(|to| resolve(&answer.url, to)) {
+        match target(answer) {
             Some(Ok(next)) => Self::Moved(next),
             // It leads nowhere: there is no such file.
             Some(Err(_)) => Self::File(None),
