@@ -6,6 +6,7 @@
 mod body;
 mod chunks;
 mod client;
+pub mod cookies;
 mod decode;
 mod dial;
 mod error;

@@ -2,6 +2,7 @@
 //!
 //! Every layer above speaks in these types; nothing here knows an actor, a clock, a socket or a disk.
 
+mod cookie;
 mod http;
 mod job;
 mod list;
@@ -12,8 +13,11 @@ mod time;
 
 use std::sync::Arc;
 
+pub use cookie::{AccountKey, Cookie, CookieKey, SameSite};
 pub use http::{Answer, Headers, Method, Request};
-pub use job::{CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope};
+pub use job::{
+    CookiePolicy, CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope,
+};
 pub use list::{ListState, StopReason};
 pub use outcome::Outcome;
 pub use record::{Change, Record, StoredRecord};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::given::{Given, Shown, quote};
 use super::schema::{LimitMode, LogLevel, Profile};
 use super::value::{Quota, Rate, parse_bytes, write_bytes};
-use crate::model::{RobotsPolicy, Scope};
+use crate::model::{CookiePolicy, RobotsPolicy, Scope};
 
 /// The text that unsets a setting which may be absent.
 pub(super) const NONE: &str = "none";
@@ -241,7 +241,14 @@ macro_rules! name_field {
     )+ };
 }
 
-name_field!(LimitMode, LogLevel, Profile, RobotsPolicy, Scope);
+name_field!(
+    CookiePolicy,
+    LimitMode,
+    LogLevel,
+    Profile,
+    RobotsPolicy,
+    Scope
+);
 
 /// A setting that may be absent: [`NONE`] unsets it.
 impl<T: Kind> Kind for Option<T> {

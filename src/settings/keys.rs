@@ -53,6 +53,7 @@ const CLOCK: Allowed = Allowed::Time(MILLISECOND, Duration::from_secs(3600));
 const PAUSE: Allowed = Allowed::Time(MILLISECOND, DAY);
 const CAP: Allowed = Allowed::Whole(1, 10_000);
 const BURST: Allowed = Allowed::Whole(1, 1000);
+const COOKIES: Allowed = Allowed::Names(&["keep", "off"]);
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
@@ -97,6 +98,7 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),
     key!(Allowed::Whole(0, 50), exchange.max_redirects),
     key!(Allowed::Path, exchange.ca_file),
+    key!(COOKIES, exchange.cookies),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.cache_bytes),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.wal_bytes),
     key!(Allowed::Names(LogLevel::NAMES), log.level),
@@ -112,6 +114,7 @@ pub(super) static NODE: &[Key<Settings>] = &[
 pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Url, base_url),
     key!(Allowed::Names(&["obey", "off"]), robots),
+    key!(COOKIES, cookies),
     key!(Allowed::Whole(1, 100), weight),
     key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
     key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::value::{Quota, Rate};
-use crate::model::{CrawlRules, ParseNameError, RobotsPolicy};
+use crate::model::{CookiePolicy, CrawlRules, ParseNameError, RobotsPolicy};
 
 /// All settings. [`Settings::default`] equals the shipped `config/default.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +172,8 @@ pub struct SiteSettings {
     pub base_url: Option<String>,
     /// Whether robots.txt is consulted for this site.
     pub robots: Option<RobotsPolicy>,
+    /// Whether its cookies are kept and sent; `None`: as `exchange.cookies` says.
+    pub cookies: Option<CookiePolicy>,
     /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
     pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
@@ -225,6 +227,8 @@ pub struct ExchangeSettings {
     pub max_redirects: u32,
     /// PEM file with further certificate authorities.
     pub ca_file: Option<PathBuf>,
+    /// Whether cookies of sites that say nothing themselves are kept and sent.
+    pub cookies: CookiePolicy,
 }
 
 /// The store of a job.
@@ -332,6 +336,7 @@ impl Default for Settings {
                 max_body_bytes: 16 * 1024 * 1024,
                 max_redirects: 10,
                 ca_file: None,
+                cookies: CookiePolicy::Keep,
             },
             store: StoreSettings {
                 cache_bytes: 16 * 1024 * 1024,
