@@ -14,6 +14,7 @@ use super::budget::RetryBudget;
 use super::health::Health;
 use super::known::Known;
 use super::robots::RobotsCache;
+use super::sessions::{Held, Sessions};
 use super::shares::Shares;
 use crate::exchange::Client;
 use crate::governor::{Governor, LaneKey, WaitReason};
@@ -36,6 +37,8 @@ pub struct Assignment {
     pub governor: Governor,
     /// Where tasks come from and results go.
     pub store: Addr<Store>,
+    /// Where the cookies of its account are.
+    pub sessions: Sessions,
     /// The job's counters.
     pub metrics: Metrics,
     /// Holds back new leases while those who read the records are behind.
@@ -51,6 +54,8 @@ pub type Credit = Arc<dyn Fn() -> bool + Send + Sync>;
 pub(super) struct Context {
     pub(super) assignment: Assignment,
     pub(super) client: Client,
+    /// Its session, where cookies are kept.
+    pub(super) session: Option<Held>,
     pub(super) robots: RobotsCache,
     pub(super) known: RefCell<Known>,
     /// The site's counters.
@@ -90,6 +95,7 @@ impl Context {
     pub(super) fn new(
         assignment: Assignment,
         client: Client,
+        session: Option<Held>,
         known_places: usize,
         stopping: watch::Receiver<bool>,
         roomy: Box<dyn Fn()>,
@@ -107,6 +113,7 @@ impl Context {
             waits_for: RefCell::default(),
             assignment,
             client,
+            session,
             stopping,
         }
     }

@@ -10,9 +10,11 @@ mod messages;
 mod permit;
 pub mod retry;
 mod robots;
+mod sessions;
 mod shares;
 mod worker;
 
 pub use actor::PlatformActor;
 pub use context::{Assignment, Credit};
 pub use messages::{Crash, Dismiss, PlatformGone, SiteEnd, SiteEnded, Stop};
+pub use sessions::{Held, Sessions};

@@ -24,6 +24,12 @@ impl StateFolder {
         }))
     }
 
+    /// As on a system that names no folder for it.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Self {
+        Self(None)
+    }
+
     /// Whether the directory can be used.
     ///
     /// # Errors

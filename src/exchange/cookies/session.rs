@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Takes in every `Set-Cookie` of an answer of `url`, each by itself: one that must not be kept costs no other.
-    pub(in crate::exchange) fn heard(&self, url: &Url, headers: &Headers) {
+    pub fn heard(&self, url: &Url, headers: &Headers) {
         let mut lines = headers
             .0
             .iter()
