@@ -2,6 +2,7 @@
 
 mod bodies;
 mod clocks;
+mod cookies;
 mod framing;
 mod permits;
 mod support;

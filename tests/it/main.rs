@@ -16,6 +16,7 @@ mod limits;
 mod peers;
 mod real_pages;
 mod restarts;
+mod sessions;
 mod shared_limits;
 mod simulate;
 mod stop;
