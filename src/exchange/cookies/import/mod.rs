@@ -199,7 +199,7 @@ fn domain_of(text: &str) -> Option<(String, bool)> {
 /// The end that a number of seconds means; zero and less mean the session's.
 fn end_of(seconds: f64) -> Option<UnixMillis> {
     // Out of range saturates, and the end is cut to the longest allowed anyway.
-    (seconds > 0.0).then(|| UnixMillis((seconds * 1000.0) as i64))
+    (seconds > 0.0).then_some(UnixMillis((seconds * 1000.0) as i64))
 }
 
 #[cfg(test)]
