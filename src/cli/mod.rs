@@ -10,6 +10,7 @@ mod inputs;
 mod load;
 mod plan;
 mod report;
+mod sessions;
 mod signals;
 mod simulate;
 mod sites;
@@ -41,6 +42,7 @@ pub fn run(cli: Cli) -> ExitCode {
             })
         }),
         Command::Sites(args) => sites::run(&cli.common, &args),
+        Command::Sessions(args) => sessions::run(&cli.common, &args),
         Command::Report(args) => report::run(&cli.common, &args),
         Command::Plan(args) => plan::explain(args.rps, args.latency)
             .map_err(|error| Failure::usage(error.to_string()))

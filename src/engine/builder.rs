@@ -9,6 +9,7 @@ use slog::{Discard, Logger, o};
 use super::{Engine, EngineError, Inner, child};
 use crate::governor::ledger::LedgerConfig;
 use crate::governor::{Governor, RateGovernor, Registry};
+use crate::platform::Sessions;
 use crate::settings::Settings;
 use crate::site::{Site, SiteDefinition};
 use crate::store::{CacheStore, KillHook, StateFolder};
@@ -87,10 +88,13 @@ impl EngineBuilder {
         let registry = Registry::with_log(child(&self.log, "governor"));
         let governor = Governor::starting(registry.clone());
         let start_governor = start_governor(&settings, &governor, registry, &governor_arbiter);
+        let state = StateFolder::of(settings.state.clone());
+        let sessions = Sessions::new(state, child(&self.log, "sessions"));
         let supervisor = Supervisor::new(
             settings.clone(),
             governor.clone(),
             start_governor,
+            sessions.clone(),
             pool.iter().map(Arbiter::handle).collect(),
             child(&self.log, "supervisor"),
         );
@@ -105,6 +109,7 @@ impl EngineBuilder {
                 settings,
                 governor,
                 supervisor,
+                sessions,
                 pool,
                 governor_arbiter,
                 sites: self.sites,

@@ -36,6 +36,7 @@ pub use records::RecordStream;
 use crate::governor::{Governor, KeepLearned, Retune, Target};
 use crate::model::{Job, Mode, Name, UnixMillis};
 use crate::observe::Metrics;
+use crate::platform::Sessions;
 use crate::settings::{LimitSettings, Settings};
 use crate::site::{Site, SiteDefinition};
 use crate::store::{
@@ -53,6 +54,7 @@ struct Inner {
     settings: Arc<Settings>,
     governor: Governor,
     supervisor: Addr<Supervisor>,
+    sessions: Sessions,
     /// The pool that PlatformActors are hashed onto; the first also serves the engine itself.
     pool: Vec<Arbiter>,
     governor_arbiter: Arbiter,

@@ -10,6 +10,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use awc::error::{ConnectError, SendRequestError};
@@ -20,6 +21,7 @@ use self::pools::Pools;
 use self::received::{Opened, Received};
 use super::body::{self, Bounds, Clock};
 use super::content::Content;
+use super::cookies::Session;
 use super::dial;
 use super::error::{Fault, FetchError};
 use super::head::Framing;
@@ -58,6 +60,7 @@ pub struct Client {
     pools: RefCell<Pools>,
     open: Rc<Cell<usize>>,
     busy: Cell<usize>,
+    session: Option<Arc<Session>>,
 }
 
 impl fmt::Debug for Client {
@@ -97,7 +100,15 @@ impl Client {
             tls,
             open,
             busy: Cell::new(0),
+            session: None,
         })
+    }
+
+    /// The client as one that asks in the name of `session`: it sends its cookies and takes in those that are set.
+    #[must_use]
+    pub fn with_session(mut self, session: Arc<Session>) -> Self {
+        self.session = Some(session);
+        self
     }
 
     /// Connections that are open, idle ones included.
@@ -202,6 +213,9 @@ impl Client {
         let (Some((head, head_at)), Some(sent)) = (notes.head.take(), notes.sent.get()) else {
             return Err(Fault::Protocol("an answer without a request".to_owned()));
         };
+        if let Some(session) = &self.session {
+            session.heard(&request.url, &head.headers);
+        }
         let expected = match head.framing {
             Framing::Length(length) => Some(length),
             Framing::None => Some(0),
@@ -244,7 +258,11 @@ impl Client {
             true => Pools::new(&self.settings, &self.slot, &self.tls, &self.open),
             false => self.pools.borrow().clone(),
         };
-        request::build(pools.of(&request.url), &self.agent, request)
+        let mut builder = request::build(pools.of(&request.url), &self.agent, request)?;
+        if let Some(session) = &self.session {
+            session.put_into(&request.url, builder.headers_mut());
+        }
+        Ok(builder)
     }
 }
 

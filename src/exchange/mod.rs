@@ -8,6 +8,7 @@ pub mod cache;
 mod chunks;
 mod client;
 mod content;
+pub mod cookies;
 mod decode;
 mod dial;
 mod error;

@@ -124,6 +124,16 @@ named! {
     }
 }
 
+named! {
+    /// Whether a site's cookies are kept.
+    CookiePolicy ("cookie policy") {
+        /// Kept and sent back (RFC 6265), across runs.
+        Keep = "keep",
+        /// Neither kept nor sent.
+        Off = "off",
+    }
+}
+
 /// What a job starts from, by mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

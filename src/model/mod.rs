@@ -3,6 +3,7 @@
 //! Every layer above speaks in these types; nothing here knows an actor, a clock, a socket or a disk.
 
 mod asked_url;
+mod cookie;
 mod http;
 mod job;
 mod list;
@@ -15,8 +16,11 @@ mod url_rules;
 use std::sync::Arc;
 
 pub use asked_url::asked_url;
+pub use cookie::{AccountKey, Cookie, CookieKey, SameSite};
 pub use http::{Answer, BodyNote, Headers, Method, Request};
-pub use job::{CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope};
+pub use job::{
+    CookiePolicy, CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope,
+};
 pub use list::{ListState, StopReason};
 pub use outcome::Outcome;
 pub use record::{Change, Record, StoredRecord};

@@ -15,6 +15,7 @@ use super::budget::RetryBudget;
 use super::health::Health;
 use super::known::Known;
 use super::robots::{Manners, RobotsCache};
+use super::sessions::{Held, Sessions};
 use super::shares::Shares;
 use crate::exchange::Client;
 use crate::governor::{Governor, LaneKey, WaitReason};
@@ -39,6 +40,8 @@ pub struct Assignment {
     pub store: Addr<Store>,
     /// What earlier runs knew of servers.
     pub caches: CacheStore,
+    /// Where the cookies of its account are.
+    pub sessions: Sessions,
     /// The job's counters.
     pub metrics: Metrics,
     /// Holds back new leases while those who read the records are behind.
@@ -54,6 +57,8 @@ pub type Credit = Arc<dyn Fn() -> bool + Send + Sync>;
 pub(super) struct Context {
     pub(super) assignment: Assignment,
     pub(super) client: Client,
+    /// Its session, where cookies are kept.
+    pub(super) session: Option<Held>,
     pub(super) robots: RobotsCache,
     pub(super) manners: Manners,
     /// Whether answers are kept for the next run.
@@ -96,6 +101,7 @@ impl Context {
     pub(super) fn new(
         assignment: Assignment,
         client: Client,
+        session: Option<Held>,
         known_places: usize,
         stopping: watch::Receiver<bool>,
         roomy: Box<dyn Fn()>,
@@ -115,6 +121,7 @@ impl Context {
             waits_for: RefCell::default(),
             assignment,
             client,
+            session,
             stopping,
         }
     }

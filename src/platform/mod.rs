@@ -12,6 +12,7 @@ mod messages;
 mod permit;
 pub mod retry;
 mod robots;
+mod sessions;
 mod shares;
 mod worker;
 
@@ -19,3 +20,4 @@ pub use actor::PlatformActor;
 pub use context::{Assignment, Credit};
 pub use messages::{Crash, Dismiss, PlatformGone, SiteEnd, SiteEnded, Stop};
 pub(crate) use robots::judge as judge_robots;
+pub use sessions::{Held, Sessions};

@@ -31,6 +31,9 @@ pub(super) async fn work(context: &Context, task: Task) -> Completion {
     if task.depth == 0 {
         tell_empty_start(context, &task, &ended);
     }
+    if let Some(session) = &context.session {
+        session.written().await;
+    }
     ended.completion(task)
 }
 

@@ -8,7 +8,7 @@ use super::given::{Given, Shown, quote};
 use super::polite::{CacheMode, CrawlDelay};
 use super::schema::{LimitMode, LogLevel, Profile};
 use super::value::{Quota, Rate, parse_bytes, write_bytes};
-use crate::model::{ParamPattern, QueryRule, RobotsPolicy, Scope};
+use crate::model::{CookiePolicy, ParamPattern, QueryRule, RobotsPolicy, Scope};
 
 /// The text that unsets a setting which may be absent.
 pub(super) const NONE: &str = "none";
@@ -249,6 +249,7 @@ macro_rules! name_field {
 
 name_field!(
     CacheMode,
+    CookiePolicy,
     CrawlDelay,
     LimitMode,
     LogLevel,

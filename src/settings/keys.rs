@@ -56,6 +56,7 @@ const CAP: Allowed = Allowed::Whole(1, 10_000);
 const BURST: Allowed = Allowed::Whole(1, 1000);
 /// What the order of a query counts for.
 const QUERY: &[&str] = &["exact", "sort", "sort_unique"];
+const COOKIES: Allowed = Allowed::Names(&["keep", "off"]);
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
@@ -106,6 +107,7 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),
     key!(Allowed::Whole(0, 50), exchange.max_redirects),
     key!(Allowed::Path, exchange.ca_file),
+    key!(COOKIES, exchange.cookies),
     key!(Allowed::Names(CrawlDelay::NAMES), robots.crawl_delay),
     key!(
         Allowed::Time(Duration::from_secs(1), Duration::from_secs(3600)),
@@ -138,6 +140,7 @@ pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Names(CacheMode::NAMES), cache),
     key!(Allowed::Names(QUERY), urls.query),
     key!(Allowed::Params, urls.drop_params),
+    key!(COOKIES, cookies),
     key!(Allowed::Whole(1, 100), weight),
     key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
     key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),

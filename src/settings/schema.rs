@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 use super::value::{Quota, Rate};
-use crate::model::{CrawlRules, ParamPattern, ParseNameError, QueryRule, RobotsPolicy, UrlRules};
+use crate::model::{
+    CookiePolicy, CrawlRules, ParamPattern, ParseNameError, QueryRule, RobotsPolicy, UrlRules,
+};
 
 /// All settings. [`Settings::default`] equals the shipped `config/default.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,6 +185,8 @@ pub struct SiteSettings {
     pub cache: Option<CacheMode>,
     /// What a page is recognised by in mode `crawl`.
     pub urls: SiteUrlSettings,
+    /// Whether its cookies are kept and sent; `None`: as `exchange.cookies` says.
+    pub cookies: Option<CookiePolicy>,
     /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
     pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
@@ -263,6 +267,8 @@ pub struct ExchangeSettings {
     pub max_redirects: u32,
     /// PEM file with further certificate authorities.
     pub ca_file: Option<PathBuf>,
+    /// Whether cookies of sites that say nothing themselves are kept and sent.
+    pub cookies: CookiePolicy,
 }
 
 /// The store of a job.
@@ -373,6 +379,7 @@ impl Default for Settings {
                 max_body_bytes: 16 * 1024 * 1024,
                 max_redirects: 10,
                 ca_file: None,
+                cookies: CookiePolicy::Keep,
             },
             robots: RobotsSettings::default(),
             cache: CacheSettings::default(),

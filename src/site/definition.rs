@@ -79,6 +79,12 @@ impl SiteDefinition {
         Ok(self)
     }
 
+    /// What its relative URLs are relative to.
+    #[must_use]
+    pub const fn base_url(&self) -> &Url {
+        &self.common.base
+    }
+
     /// The modes that the site can be asked in.
     #[must_use]
     pub fn modes(&self) -> BTreeSet<Mode> {

@@ -30,5 +30,5 @@ pub use messages::{
     SiteStats, Stats, StoreStats, Trouble,
 };
 pub use sqlite::{Caps, JobStore, OpenOptions, Opened, ReadStore, STORE_DIR, STORE_FILE};
-pub use state::StateQuotaStore;
+pub use state::{StateCookies, StateError, StateQuotaStore};
 pub use traits::{Frontier, Records, RunInfo, Runs};

@@ -16,7 +16,7 @@ use crate::governor::{Governor, GovernorGone};
 use crate::model::{Job, Timestamp, UnixMillis};
 use crate::observe::Metrics;
 use crate::platform::{
-    Assignment, Crash, Dismiss, PlatformActor, PlatformGone, SiteEnd, SiteEnded, Stop,
+    Assignment, Crash, Dismiss, PlatformActor, PlatformGone, Sessions, SiteEnd, SiteEnded, Stop,
 };
 use crate::settings::Settings;
 use crate::store::{Close, ReleaseOwner, Stats, Store};
@@ -30,6 +30,7 @@ pub struct Supervisor {
     governor: Governor,
     start_governor: StartGovernor,
     governor_restarts: Restarts,
+    sessions: Sessions,
     arbiters: Vec<ArbiterHandle>,
     jobs: HashMap<JobId, JobRun>,
     owners: HashMap<u64, (JobId, usize)>,
@@ -64,6 +65,7 @@ impl Supervisor {
         settings: Arc<Settings>,
         governor: Governor,
         start_governor: StartGovernor,
+        sessions: Sessions,
         arbiters: Vec<ArbiterHandle>,
         log: Logger,
     ) -> Self {
@@ -72,6 +74,7 @@ impl Supervisor {
             governor,
             start_governor,
             governor_restarts: Restarts::default(),
+            sessions,
             arbiters,
             jobs: HashMap::new(),
             owners: HashMap::new(),
@@ -138,6 +141,7 @@ impl Supervisor {
         };
         self.owners.retain(|_, (of, _)| *of != id);
         let governor = self.governor.clone();
+        let sessions = self.sessions.clone();
         let log = self.log.clone();
         ctx.spawn(
             async move {
@@ -186,6 +190,8 @@ impl Supervisor {
                     Ok(Err(why)) => error!(log, "the store did not close"; "why" => %why),
                     Err(_) => error!(log, "the store did not close: it is gone"),
                 }
+                // Those who wait for the job may end the process.
+                sessions.flush().await;
                 if let Some(done) = job.done.take() {
                     // Nobody waits for it any more: the report is in the store.
                     let _ = done.send(made);
@@ -227,6 +233,7 @@ impl Handler<StartJob> for Supervisor {
                     governor: self.governor.clone(),
                     store: start.store.clone(),
                     caches: start.caches.clone(),
+                    sessions: self.sessions.clone(),
                     metrics: start.metrics.clone(),
                     credit: start.credit.clone(),
                     log: self.log.new(o!("site" => site.name().to_string())),

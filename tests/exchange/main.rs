@@ -5,6 +5,7 @@ mod cases;
 mod charsets;
 mod clocks;
 mod codings;
+mod cookies;
 mod curl;
 mod early;
 mod encoders;

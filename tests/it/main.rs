@@ -19,6 +19,7 @@ mod raw;
 mod real_pages;
 mod redirects;
 mod restarts;
+mod sessions;
 mod shared_limits;
 mod simulate;
 mod stop;

@@ -82,6 +82,13 @@ impl Engine {
         };
         let client = Client::new(&settings.exchange, &settings.user_agent)
             .map_err(|error| EngineError::Calibration(error.to_string()))?;
+        // What is measured is what a crawl would get.
+        let held = inner.sessions.of_site(site.name(), settings).await;
+        let held = held.map_err(|error| EngineError::Calibration(error.to_string()))?;
+        let client = match &held {
+            Some(held) => client.with_session(held.session()),
+            None => client,
+        };
         let probe = Probe {
             governor: inner.governor.clone(),
             client,

@@ -52,7 +52,7 @@ pub(super) fn start(
 ) -> io::Result<()> {
     let mut shelf = Shelf {
         db: None,
-        directory: folder.directory().map(ToOwned::to_owned),
+        directory: folder.named().map(ToOwned::to_owned),
         max_answer_bytes,
         told: false,
         log,
