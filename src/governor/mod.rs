@@ -18,7 +18,7 @@ pub use self::actor::{
 };
 pub use self::handle::Governor;
 pub use self::messages::{
-    Acquire, Cancel, Drain, GovernorSnapshot, Hints, LaneKey, LaneSnapshot, Pause, PermitId,
+    Acquire, Cancel, Drain, DroppedLanes, GovernorSnapshot, Hints, LaneKey, LaneSnapshot, Pause, PermitId,
     Refused, Release, Report, Resume, Retune, Snapshot, Target, Ticket, WaitReason,
 };
 pub use self::permit::{Permit, Receipt};
