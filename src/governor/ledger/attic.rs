@@ -5,11 +5,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::Lane;
 use super::adapt::Learned;
 use super::backoff::Backoff;
 use super::learner::{Learner, Manner};
 use super::level::LevelMemory;
-use super::Lane;
 use crate::model::{Name, Timestamp};
 
 /// Groups that have learned something are remembered up to this number, and as many of the others: so that a
@@ -96,7 +96,10 @@ impl Attic {
         while self.rooms[room].len() > ROOM {
             let oldest = self.rooms[room].pop_front();
             if let Some((number, name)) = oldest
-                && self.groups.get(&name).is_some_and(|(own, _)| *own == number)
+                && self
+                    .groups
+                    .get(&name)
+                    .is_some_and(|(own, _)| *own == number)
             {
                 self.groups.remove(&name);
             }

@@ -21,11 +21,12 @@ const CROWD: usize = 4096;
 /// Who was not asked for so long is not about to be: longer than any pause that a lane makes by itself, and than
 /// most crawl delays.
 const LONG: Duration = Duration::from_secs(600);
-/// Groups looked at for each new one. One that was used since the last look is passed over once, so that half of
-/// this number are dropped for each that comes: their number falls wherever most are at rest.
-const LOOKS_PER_NEW: usize = 4;
-/// Groups looked at in each step besides.
-const LOOKS_PER_STEP: usize = 2;
+/// Groups looked at for each new one. Of groups that are asked once two looks drop one: the first is passed over
+/// if it was used since the one before. So their number falls wherever two in three are at rest, and one that is
+/// used oftener than a third of a crowd comes in is not dropped.
+const LOOKS_PER_NEW: usize = 3;
+/// Groups looked at in each step besides; these looks pass over what the others would.
+const LOOKS_PER_STEP: usize = 1;
 
 /// When a group is dropped.
 #[derive(Clone, Copy, Debug)]
@@ -69,18 +70,20 @@ impl Ledger {
     pub fn sweep(&mut self) {
         let new = std::mem::take(&mut self.round.new);
         if self.groups.len() > self.rules.room {
-            self.look_round(LOOKS_PER_STEP + LOOKS_PER_NEW * new);
+            self.look_round(LOOKS_PER_NEW * new, true);
+            self.look_round(LOOKS_PER_STEP, false);
         }
     }
 
     /// The same with as many looks as there are groups, within reason: for a governor that has nothing to do.
     pub fn sweep_all(&mut self) {
         if self.groups.len() > self.rules.room {
-            self.look_round(self.groups.len().min(2 * self.rules.crowd));
+            self.look_round(self.groups.len().min(2 * self.rules.crowd), false);
         }
     }
 
-    fn look_round(&mut self, looks: usize) {
+    /// `counts`: what is passed over now is dropped by the next look, unless it is used before.
+    fn look_round(&mut self, looks: usize, counts: bool) {
         for _ in 0..looks.min(self.round.way.len()) {
             if self.groups.len() <= self.rules.room {
                 break;
@@ -91,8 +94,12 @@ impl Ledger {
             if self.may_go(id, seen) {
                 self.drop_group(id);
             } else {
-                let used = self.groups[id as usize].used;
-                self.round.way.push_back((id, used));
+                // Where there are not too many, nothing is dropped but for its age.
+                let seen = match counts && self.groups.len() > self.rules.crowd {
+                    true => self.groups[id as usize].used,
+                    false => seen,
+                };
+                self.round.way.push_back((id, seen));
             }
         }
         if self.round.way.capacity() > 64 + 4 * self.round.way.len() {

@@ -32,7 +32,12 @@ fn forgetful(limits: LimitSettings) -> Case {
 
 impl Case {
     /// One request in the lane of a key, answered.
-    fn visit(&mut self, key: &Arc<LaneKey>, outcome: Outcome, retry_after: Option<u64>) -> PermitId {
+    fn visit(
+        &mut self,
+        key: &Arc<LaneKey>,
+        outcome: Outcome,
+        retry_after: Option<u64>,
+    ) -> PermitId {
         let lane = self.ledger.lane(key);
         let ticket = self.ask_in(lane, 0, Duration::MAX);
         let permit = self.of_ticket(ticket).expect("granted at once");
@@ -76,7 +81,11 @@ fn who_is_at_work_is_not_dropped() {
     let mut case = forgetful(limits(Some(1), None, 1, &[]));
     let permit = case.permit();
     let waiting = case.ask();
-    assert_eq!(case.sweep_after(60.0), 1, "a permit is out, another awaited");
+    assert_eq!(
+        case.sweep_after(60.0),
+        1,
+        "a permit is out, another awaited"
+    );
     case.release(permit);
     let permit = case.of_ticket(waiting).expect("its turn");
     case.ledger.config.report_timeout = Duration::from_secs(3600);
@@ -147,8 +156,9 @@ fn counts_of_dropped_lanes_stay_in_the_snapshot_and_across_a_restart() {
     let mut carried = Carried::default();
     for number in 0..10 {
         case.visit(&host(number), Outcome::Ok, None);
-        case.visit(&host(number % 5), Outcome::Gone, None);
-        case.wait(2.0);
+        case.wait(1.0);
+        case.visit(&host((number + 5) % 10), Outcome::Gone, None);
+        case.wait(1.0);
     }
     case.sweep_after(700.0);
     case.visit(&host(3), Outcome::Ok, None);
@@ -229,7 +239,10 @@ fn a_named_time_of_an_earlier_run_ends_when_it_was_to_end() {
     all.extend((20_000..20_010).map(|number| (host(number).to_string(), known(Some(minute)))));
     case.say(Msg::LearnedLoaded(all));
     let kept = case.ledger.known.len();
-    assert!(kept <= 16_384 + 10, "{kept} lanes of earlier runs in memory");
+    assert!(
+        kept <= 16_384 + 10,
+        "{kept} lanes of earlier runs in memory"
+    );
     case.wait(50.0);
     let lane = case.ledger.lane(&host(20_005));
     let ticket = case.ask_in(lane, 0, Duration::MAX);
@@ -259,8 +272,8 @@ fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
     let hot: Vec<_> = (0..HOT).map(|number| host(KEYS + number)).collect();
     for number in 0..KEYS {
         now = now + Duration::from_millis(1);
-        let key = match number % 200 {
-            0 => hot[number / 200 % HOT].clone(),
+        let key = match number % 50 {
+            0 => hot[number / 50 % HOT].clone(),
             _ => host(number),
         };
         ticket += 1;
@@ -304,10 +317,11 @@ fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
     // Those asked within the last second wait for their pace; 4096 may rest.
     assert!(most < 4096 + 4096, "{most} lanes in memory");
     assert_eq!(carried.lanes.len(), ledger.lanes_in_memory());
-    // One that is asked every three seconds is never dropped.
+    // One that is asked every 0.8 s is never dropped, though a thousand new ones come in a second.
     for key in &hot {
         let lane = ledger.lane(key);
-        assert_eq!(ledger.lanes[lane.place as usize].granted, (KEYS / 200 / HOT) as u64);
+        let granted = ledger.lanes[lane.place as usize].granted;
+        assert!(granted >= (KEYS / 50 / HOT) as u64, "{granted}");
     }
     let early = times[..3].iter().min().expect("times");
     let late = times[7..].iter().min().expect("times");
@@ -336,8 +350,17 @@ fn hosts_that_named_a_time_stay_until_it_has_passed() {
         case.ledger.sweep();
         case.now = case.now + Duration::from_millis(1);
     }
-    assert_eq!(case.sweep_after(3500.0), 6001 - 1, "all but the one that nobody asked");
-    let hosts: BTreeSet<_> = case.ledger.lanes.iter().map(|(_, lane)| lane.key.clone()).collect();
+    assert_eq!(
+        case.sweep_after(3500.0),
+        6001 - 1,
+        "all but the one that nobody asked"
+    );
+    let hosts: BTreeSet<_> = case
+        .ledger
+        .lanes
+        .iter()
+        .map(|(_, lane)| lane.key.clone())
+        .collect();
     assert_eq!(hosts.len(), 6000);
     assert!(case.sweep_after(800.0) <= 256);
 }

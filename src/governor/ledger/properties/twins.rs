@@ -141,7 +141,9 @@ impl Twins {
         let (one, other) = (one.say(now, first), other.say(now, second));
         if one != other {
             let log = self.log.join("\n");
-            return Err(format!("{one:?}, and where groups are dropped {other:?}\n{log}"));
+            return Err(format!(
+                "{one:?}, and where groups are dropped {other:?}\n{log}"
+            ));
         }
         for said in one {
             if let Said::Granted(ticket) = said {
@@ -216,7 +218,19 @@ impl Twins {
                     0 => Target::Site(key.site.clone()),
                     _ => Target::Endpoint(key.site.clone(), key.endpoint.clone()),
                 };
-                let limits = limits(&mut self.rng, false);
+                let config = &self.both[0].ledger.config;
+                let paced = match &target {
+                    Target::Endpoint(..) => config.endpoint(&key).rate.is_some(),
+                    _ => config.site(&key.site).rate.is_some(),
+                };
+                // A pace that comes while a group is not there begins with its burst spent when the group comes
+                // back: later than for one that stayed.
+                let limits = loop {
+                    let limits = limits(&mut self.rng, false);
+                    if limits.rate.is_some() == paced {
+                        break limits;
+                    }
+                };
                 self.say(|_| {
                     Some(Msg::Retune {
                         target: target.clone(),

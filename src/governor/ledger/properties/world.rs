@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::Property;
 use super::coverage::{Coverage, Kind};
 use super::model::{Held, LaneModel, LevelModel, Out};
+use crate::governor::ledger::rest::Rules;
 use crate::governor::ledger::{
     Action, Carried, Fault, Faults, Lane, Ledger, LedgerConfig, Msg, SiteTable,
 };
-use crate::governor::ledger::rest::Rules;
 use crate::governor::messages::{LaneKey, PermitId, Target, Ticket};
 use crate::model::{Name, Timestamp};
 use crate::settings::{LimitMode, LimitSettings};
