@@ -74,7 +74,7 @@ impl RateGovernor {
         let now = UnixMillis::now();
         // What cannot be read is learned anew: no crawl waits for it.
         let mut lanes = lanes.unwrap_or_default();
-        lanes.sort_by(|one, other| other.at.cmp(&one.at));
+        lanes.sort_by_key(|lane| std::cmp::Reverse(lane.at));
         let known = lanes.into_iter().filter_map(|lane| {
             let stored: Stored = serde_json::from_str(&lane.learned).ok()?;
             let known = Known {

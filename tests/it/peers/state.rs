@@ -106,19 +106,19 @@ fn l09_limits_come_from_the_configuration_and_only_what_was_used_from_the_state(
     assert_eq!((third.code, log(&api.server, "api").len()), (Some(4), 14));
 }
 
-/// The whole of a quota is used, then the process is killed and started anew, three times within the minute.
+/// A quota is all but used, then the process is killed and started anew, three times within the minute.
 #[test]
 fn l08_three_restarts_within_the_minute_send_nothing_beyond_the_quota() {
     let api = Api::start();
-    let mut first = api.command("10/min");
-    // It waits for the window, so that it is there to be killed.
-    api.kill_at(first.env("CRAWLER__MAX_WAIT", "5m"), 10);
+    api.killed_at("10/min", 9);
     for _ in 0..3 {
         let again = run(&mut api.command("10/min"));
         assert_eq!(again.code, Some(4), "{}", again.stderr);
     }
     let log = log(&api.server, "api");
-    assert_eq!(log.len(), 10);
+    let times: Vec<_> = log.iter().map(|entry| entry.at).collect();
+    // The kill may cost a use that was stored and never sent.
+    assert!((9..=10).contains(&log.len()), "{times:?}");
 }
 
 /// A rate is that of the configuration, whatever rate the state was written under; only when the last request

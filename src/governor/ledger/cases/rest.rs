@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Case, adaptive, config, limits};
-use crate::governor::ledger::attic::GroupRest;
 use crate::governor::ledger::rest::Rules;
 use crate::governor::ledger::{Carried, Group, Known, Lane, Learned, Ledger, LedgerConfig, Msg};
 use crate::governor::messages::{Hints, LaneKey, PermitId, Refused, Target, Ticket};
@@ -302,17 +301,9 @@ fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
             began = Instant::now();
         }
     }
-    let bytes = |lanes: usize| {
-        // A lane and its group, in the ledger and in what is carried; the law's state twice, and the names.
-        lanes * 2 * (size_of::<Lane>() + size_of::<Group>() + 1200)
-    };
-    println!(
-        "most {most} lanes in memory, about {} MB; {} bytes a lane, {} a group, {} in the attic; {times:?}",
-        bytes(most) / 1_000_000,
-        size_of::<Lane>(),
-        size_of::<Group>(),
-        size_of::<GroupRest>(),
-    );
+    // A lane and its group, in the ledger and in what is carried, with the law's state and the names.
+    let bytes = most * 2 * (size_of::<Lane>() + size_of::<Group>() + 1200);
+    assert!(bytes < 40_000_000, "about {bytes} bytes for {most} lanes");
     assert_eq!(ledger.snapshot(now).granted, KEYS as u64);
     // Those asked within the last second wait for their pace; 4096 may rest.
     assert!(most < 4096 + 4096, "{most} lanes in memory");
