@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Case, adaptive, config, limits};
 use crate::governor::ledger::rest::Rules;
@@ -258,7 +258,6 @@ fn a_named_time_of_an_earlier_run_ends_when_it_was_to_end() {
 #[test]
 fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
     const KEYS: usize = 1_000_000;
-    const CHUNK: usize = 100_000;
     const HOT: usize = 16;
     let now = Timestamp::from_nanos(10_u64.pow(18));
     let mut ledger = Ledger::new(config(1000, adaptive()), 1, now);
@@ -266,8 +265,7 @@ fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
     let mut carried = Carried::default();
     let mut actions = Vec::new();
     let (mut now, mut ticket) = (now, 0);
-    let (mut most, mut times) = (0, Vec::new());
-    let mut began = Instant::now();
+    let mut most = 0;
     let hot: Vec<_> = (0..HOT).map(|number| host(KEYS + number)).collect();
     for number in 0..KEYS {
         now = now + Duration::from_millis(1);
@@ -296,10 +294,6 @@ fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
         ledger.save(&mut carried);
         actions.clear();
         most = most.max(ledger.lanes_in_memory());
-        if (number + 1).is_multiple_of(CHUNK) {
-            times.push(began.elapsed());
-            began = Instant::now();
-        }
     }
     // A lane and its group, in the ledger and in what is carried, with the law's state and the names.
     let bytes = most * 2 * (size_of::<Lane>() + size_of::<Group>() + 1200);
@@ -314,9 +308,6 @@ fn t16_a_million_keys_leave_the_memory_of_those_at_work() {
         let granted = ledger.lanes[lane.place as usize].granted;
         assert!(granted >= (KEYS / 50 / HOT) as u64, "{granted}");
     }
-    let early = times[..3].iter().min().expect("times");
-    let late = times[7..].iter().min().expect("times");
-    assert!(*late < *early * 3, "a message takes longer: {times:?}");
     // Nobody asks any more.
     ledger.handle(now + Duration::from_secs(600), Msg::Tick, &mut actions);
     ledger.sweep_all();
