@@ -143,7 +143,7 @@ impl Handler<StoreAnswer> for RateGovernor {
     fn handle(&mut self, msg: StoreAnswer, ctx: &mut Self::Context) {
         let msg = match msg {
             StoreAnswer::Learned(lanes) => return self.learned_came(lanes, ctx),
-            StoreAnswer::Kept(kept) => return self.learned_kept(kept),
+            StoreAnswer::Kept(kept, jobs) => return self.learned_kept(kept, jobs),
             StoreAnswer::Loaded(Ok(uses)) => {
                 self.store_error = None;
                 Msg::UsesLoaded(self.past(uses))

@@ -156,6 +156,17 @@ impl Level {
         new
     }
 
+    /// Whether it holds nothing back and nobody holds a slot of it: as it was before its first request. A pause
+    /// by a person is remembered elsewhere.
+    pub(crate) fn is_at_rest(&self, now: Timestamp) -> bool {
+        let window = self.longest_window();
+        self.in_flight == 0
+            && self.pending == 0
+            && self.blocked <= now
+            && self.pace.is_none_or(|pace| pace.tat() <= now)
+            && self.uses.back().is_none_or(|last| *last + window <= now)
+    }
+
     /// New limits; what was used stays used.
     pub(crate) fn retune(&mut self, limits: &LimitSettings, now: Timestamp, faults: Faults) {
         self.cap = limits.max_concurrency_num.unwrap_or(u32::MAX);

@@ -7,11 +7,13 @@ mod closed_loop;
 mod limits;
 mod order;
 mod permits;
+mod rest;
 mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::closed_loop::adaptive;
 use super::{Action, LaneId, Ledger, LedgerConfig, Msg};
 use crate::governor::messages::{Hints, LaneKey, PermitId, Refused, Ticket};
 use crate::model::{Outcome, Timestamp};
