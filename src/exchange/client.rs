@@ -139,7 +139,7 @@ impl Client {
             let _busy = Busy::new(&self.busy);
             self.fetch(permit.deadline(), request, fresh, &notes).await
         };
-        let max = self.settings.max_body_bytes;
+        let max = self.settings.decoded_limit();
         let opened = received.and_then(|received| received.open(&request.url, max));
         let refusal = match &opened {
             Ok(Opened::Small(answer)) => judge(answer),

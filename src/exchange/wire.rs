@@ -4,6 +4,7 @@
 //! nothing but the status and how the body ends. Interim heads are dropped, a body that ends at close is
 //! announced as HTTP/1.0, an early end is an error, and what follows an answer is never taken for the next.
 
+use std::fmt::Write;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -53,6 +54,8 @@ pub(super) struct Wire<S> {
     stream: S,
     slot: Slot,
     notes: Rc<Notes>,
+    /// Notes that nobody reads, for what comes between two exchanges.
+    unread: Rc<Notes>,
     state: State,
     to_head: bool,
     served: bool,
@@ -72,6 +75,7 @@ impl<S> Wire<S> {
             stream,
             slot,
             notes: Rc::default(),
+            unread: Rc::default(),
             state: State::Idle,
             to_head: false,
             served: false,
@@ -100,7 +104,7 @@ impl<S> Wire<S> {
         self.notes.surplus.set(!self.input.is_empty());
         self.served = true;
         self.state = State::Idle;
-        self.notes = Rc::default();
+        self.notes = Rc::clone(&self.unread);
     }
 
     fn fail(&mut self, fault: Fault) -> io::Error {
@@ -210,13 +214,14 @@ impl<S> Wire<S> {
         } else {
             "connection: close\r\n"
         };
-        let body = match framing {
-            Framing::Length(length) => format!("content-length: {length}\r\n"),
-            Framing::Chunked => "transfer-encoding: chunked\r\n".to_owned(),
-            Framing::None | Framing::UntilClose => String::new(),
+        // Written into a buffer: it cannot fail.
+        let _ = write!(self.output, "HTTP/1.{minor} {status}\r\n");
+        let _ = match framing {
+            Framing::Length(length) => write!(self.output, "content-length: {length}\r\n"),
+            Framing::Chunked => self.output.write_str("transfer-encoding: chunked\r\n"),
+            Framing::None | Framing::UntilClose => Ok(()),
         };
-        let rewritten = format!("HTTP/1.{minor} {status}\r\n{body}{close}\r\n");
-        self.output.extend_from_slice(rewritten.as_bytes());
+        let _ = write!(self.output, "{close}\r\n");
         self.notes.head.replace(Some((head, Instant::now())));
         match framing {
             Framing::None | Framing::Length(0) => self.finish(),
@@ -265,6 +270,33 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         Poll::Ready(Ok(count))
     }
 
+    /// A body that came with its head goes on with it: one call of awc's less.
+    fn put_with_head(&mut self, buf: &mut ReadBuf<'_>) -> usize {
+        match &self.state {
+            State::Length { left, .. } if !self.input.is_empty() && self.output.is_empty() => {
+                let count = put(&mut self.input, buf, *left);
+                self.body_came(count as u64);
+                count
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes of a body that is not chunked were handed on.
+    fn body_came(&mut self, count: u64) {
+        self.notes.count_body(count);
+        match &mut self.state {
+            State::Length { left, .. } if count > 0 => {
+                *left -= count;
+                if *left == 0 {
+                    self.finish();
+                }
+            }
+            State::UntilClose { received } => *received += count,
+            _ => {}
+        }
+    }
+
     fn read_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.reserve(READ);
         let count = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
@@ -282,7 +314,8 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     ) -> Poll<io::Result<usize>> {
         loop {
             if !self.output.is_empty() {
-                return Poll::Ready(Ok(put(&mut self.output, buf, u64::MAX)));
+                let given = put(&mut self.output, buf, u64::MAX);
+                return Poll::Ready(Ok(given + self.put_with_head(buf)));
             }
             let limit = match &self.state {
                 // What comes unasked makes awc's pool drop the connection.
@@ -301,17 +334,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 }
             };
             let count = ready!(self.read_through(cx, buf, limit))?;
-            self.notes.count_body(count as u64);
-            match &mut self.state {
-                State::Length { left, .. } if count > 0 => {
-                    *left -= count as u64;
-                    if *left == 0 {
-                        self.finish();
-                    }
-                }
-                State::UntilClose { received } => *received += count as u64,
-                _ => {}
-            }
+            self.body_came(count as u64);
             return Poll::Ready(Ok(count));
         }
     }
