@@ -233,7 +233,7 @@ impl Client {
                 expected,
             })
         };
-        let mut body = Content::behind(&head, self.settings.max_body_bytes)?;
+        let mut body = Content::behind(&head, self.settings.decoded_limit())?;
         let read = body::read(response, expected, bounds, &mut clock, broken, &mut body).await;
         let (body, cut) = match read {
             // Nobody reads the body of a redirect: cut short or endless, it is followed all the same.

@@ -4,6 +4,9 @@
 //! nothing but the status and how the body ends. Interim heads are dropped, a body that ends at close is
 //! announced as HTTP/1.0, an early end is an error, and what follows an answer is never taken for the next.
 
+mod writing;
+
+use std::fmt::Write;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -53,6 +56,8 @@ pub(super) struct Wire<S> {
     stream: S,
     slot: Slot,
     notes: Rc<Notes>,
+    /// Notes that nobody reads, for what comes between two exchanges.
+    unread: Rc<Notes>,
     state: State,
     to_head: bool,
     served: bool,
@@ -72,6 +77,7 @@ impl<S> Wire<S> {
             stream,
             slot,
             notes: Rc::default(),
+            unread: Rc::default(),
             state: State::Idle,
             to_head: false,
             served: false,
@@ -100,7 +106,7 @@ impl<S> Wire<S> {
         self.notes.surplus.set(!self.input.is_empty());
         self.served = true;
         self.state = State::Idle;
-        self.notes = Rc::default();
+        self.notes = Rc::clone(&self.unread);
     }
 
     fn fail(&mut self, fault: Fault) -> io::Error {
@@ -210,13 +216,14 @@ impl<S> Wire<S> {
         } else {
             "connection: close\r\n"
         };
-        let body = match framing {
-            Framing::Length(length) => format!("content-length: {length}\r\n"),
-            Framing::Chunked => "transfer-encoding: chunked\r\n".to_owned(),
-            Framing::None | Framing::UntilClose => String::new(),
+        // Written into a buffer: it cannot fail.
+        let _ = write!(self.output, "HTTP/1.{minor} {status}\r\n");
+        let _ = match framing {
+            Framing::Length(length) => write!(self.output, "content-length: {length}\r\n"),
+            Framing::Chunked => self.output.write_str("transfer-encoding: chunked\r\n"),
+            Framing::None | Framing::UntilClose => Ok(()),
         };
-        let rewritten = format!("HTTP/1.{minor} {status}\r\n{body}{close}\r\n");
-        self.output.extend_from_slice(rewritten.as_bytes());
+        let _ = write!(self.output, "{close}\r\n");
         self.notes.head.replace(Some((head, Instant::now())));
         match framing {
             Framing::None | Framing::Length(0) => self.finish(),
@@ -265,6 +272,33 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         Poll::Ready(Ok(count))
     }
 
+    /// A body that came with its head goes on with it: one call of awc's less.
+    fn put_with_head(&mut self, buf: &mut ReadBuf<'_>) -> usize {
+        match &self.state {
+            State::Length { left, .. } if !self.input.is_empty() && self.output.is_empty() => {
+                let count = put(&mut self.input, buf, *left);
+                self.body_came(count as u64);
+                count
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes of a body that is not chunked were handed on.
+    fn body_came(&mut self, count: u64) {
+        self.notes.count_body(count);
+        match &mut self.state {
+            State::Length { left, .. } if count > 0 => {
+                *left -= count;
+                if *left == 0 {
+                    self.finish();
+                }
+            }
+            State::UntilClose { received } => *received += count,
+            _ => {}
+        }
+    }
+
     fn read_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.reserve(READ);
         let count = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
@@ -282,7 +316,8 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     ) -> Poll<io::Result<usize>> {
         loop {
             if !self.output.is_empty() {
-                return Poll::Ready(Ok(put(&mut self.output, buf, u64::MAX)));
+                let given = put(&mut self.output, buf, u64::MAX);
+                return Poll::Ready(Ok(given + self.put_with_head(buf)));
             }
             let limit = match &self.state {
                 // What comes unasked makes awc's pool drop the connection.
@@ -301,17 +336,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 }
             };
             let count = ready!(self.read_through(cx, buf, limit))?;
-            self.notes.count_body(count as u64);
-            match &mut self.state {
-                State::Length { left, .. } if count > 0 => {
-                    *left -= count as u64;
-                    if *left == 0 {
-                        self.finish();
-                    }
-                }
-                State::UntilClose { received } => *received += count as u64,
-                _ => {}
-            }
+            self.body_came(count as u64);
             return Poll::Ready(Ok(count));
         }
     }
@@ -348,69 +373,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
             Ok(_) => {}
         }
         Poll::Ready(read.map(|_| ()))
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// A server may answer before it has read the request, and read no more of it. awc reads nothing before all is
-    /// written: so the answer is looked for here, while a write has to wait.
-    fn answered_early(&mut self, cx: &mut Context<'_>) -> bool {
-        while matches!(self.state, State::Head { .. }) {
-            match self.step() {
-                Ok(true) => {}
-                Ok(false) => match self.read_input(cx) {
-                    Poll::Ready(Ok(count)) if count > 0 => {}
-                    // The end and errors are met again by who reads.
-                    Poll::Ready(_) => return true,
-                    Poll::Pending => return false,
-                },
-                Err(fault) => {
-                    self.fail(fault);
-                }
-            }
-        }
-        true
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        if this.deaf {
-            return Poll::Ready(Ok(buf.len()));
-        }
-        if matches!(this.state, State::Idle) {
-            this.begin(buf);
-        }
-        match Pin::new(&mut this.stream).poll_write(cx, buf) {
-            Poll::Ready(Err(_)) => {
-                // Perhaps the server has said why before it closed: reading gives that, or the end.
-                this.deaf = true;
-                Poll::Ready(Ok(buf.len()))
-            }
-            Poll::Pending => {
-                // The head it finds is announced with `close`, as no request can follow half a one.
-                this.deaf = true;
-                this.deaf = this.answered_early(cx);
-                match this.deaf {
-                    true => Poll::Ready(Ok(buf.len())),
-                    false => Poll::Pending,
-                }
-            }
-            done => done,
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
 

@@ -80,6 +80,10 @@ pub(super) async fn ask<V>(
                 (!outcome.is_success()).then_some((*outcome, *said))
             })
             .await;
+        if exchanged.surplus {
+            debug!(context.assignment.log, "bytes came after the end of an answer: its length may be wrong";
+                "host" => ask.request.url.host_str().unwrap_or_default());
+        }
         match exchanged.result {
             Ok(answer) => {
                 for note in &answer.notes {

@@ -261,14 +261,24 @@ pub struct ExchangeSettings {
     pub total_timeout: Duration,
     /// Bytes of the answer's head.
     pub max_header_bytes: u64,
-    /// Bytes of the body, both as received and decoded.
+    /// Bytes of the body as received.
     pub max_body_bytes: u64,
+    /// Bytes of the body decoded; `None`: as `max_body_bytes`.
+    pub max_decoded_bytes: Option<u64>,
     /// Redirects followed for one task.
     pub max_redirects: u32,
     /// PEM file with further certificate authorities.
     pub ca_file: Option<PathBuf>,
     /// Whether cookies of sites that say nothing themselves are kept and sent.
     pub cookies: CookiePolicy,
+}
+
+impl ExchangeSettings {
+    /// Bytes that a body may have once it is decoded.
+    #[must_use]
+    pub fn decoded_limit(&self) -> u64 {
+        self.max_decoded_bytes.unwrap_or(self.max_body_bytes)
+    }
 }
 
 /// The store of a job.
@@ -377,6 +387,7 @@ impl Default for Settings {
                 total_timeout: Duration::from_secs(60),
                 max_header_bytes: 128 * 1024,
                 max_body_bytes: 16 * 1024 * 1024,
+                max_decoded_bytes: None,
                 max_redirects: 10,
                 ca_file: None,
                 cookies: CookiePolicy::Keep,

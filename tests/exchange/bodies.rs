@@ -56,6 +56,28 @@ async fn a_bomb_ends_at_the_limit_and_the_client_goes_on() {
 }
 
 #[actix_rt::test]
+async fn a_body_has_a_limit_as_it_arrives_and_one_as_it_is_decoded() {
+    let body = gzip(&[7; 50_000]);
+    let server = Server::start(vec![reply(encoded("gzip", &body), Then::Keep)]).await;
+    for (arrives, decoded, fault) in [
+        (1024, Some(50_000), None),
+        (
+            1024,
+            Some(49_999),
+            Some(Fault::DecodedTooLarge { limit: 49_999 }),
+        ),
+        (1024, None, Some(Fault::DecodedTooLarge { limit: 1024 })),
+        (20, Some(50_000), Some(Fault::BodyTooLarge { limit: 20 })),
+    ] {
+        let mut settings = settings();
+        settings.max_body_bytes = arrives;
+        settings.max_decoded_bytes = decoded;
+        let answer = get(&client(&settings), server.url("/")).await;
+        assert_eq!(answer.err(), fault, "{arrives} {decoded:?}");
+    }
+}
+
+#[actix_rt::test]
 async fn large_bodies_end_at_the_limit_however_they_are_framed() {
     let mut settings = settings();
     settings.max_body_bytes = 1000;

@@ -34,7 +34,7 @@ pub(super) fn build(
         Method::Get => HttpMethod::GET,
         Method::Post => HttpMethod::POST,
     };
-    let host = HeaderValue::from_str(&host_of(&request.url))
+    let host = HeaderValue::from_str(host_text(&request.url))
         .map_err(|_| Fault::InvalidUrl("its host cannot be sent".to_owned()))?;
     let mut builder = client.request(method, uri).no_decompress().camel_case();
     let headers = builder.headers_mut();
@@ -70,7 +70,11 @@ pub(super) fn build(
 
 /// Host, and port where it is not the scheme's own: as it is sent and as errors name it.
 pub(super) fn host_of(url: &Url) -> Arc<str> {
-    url[Position::BeforeHost..Position::AfterPort].into()
+    host_text(url).into()
+}
+
+fn host_text(url: &Url) -> &str {
+    &url[Position::BeforeHost..Position::AfterPort]
 }
 
 /// The URI that awc is given: always `http`, TLS being the connector's; with the port of the scheme.
