@@ -11,6 +11,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use awc::error::{ConnectError, SendRequestError};
 use awc::http::header::HeaderValue;
@@ -21,7 +22,7 @@ use self::received::{Opened, Received, decode_rest};
 use super::body::{self, Bounds, Clock};
 use super::dial;
 use super::error::{Fault, FetchError};
-use super::head::Framing;
+use super::head::{Framing, Head};
 use super::notes::{Notes, Slot};
 use super::permit::ExchangePermit;
 use crate::governor::Hints;
@@ -132,7 +133,8 @@ impl Client {
         let notes = Rc::new(Notes::default());
         let received = {
             let _busy = Busy::new(&self.busy);
-            self.fetch(permit.deadline(), request, fresh, &notes).await
+            let end = self.end_of(&permit);
+            self.fetch(end, request, fresh, &notes).await
         };
         let max = self.settings.max_body_bytes;
         let opened = received.and_then(|received| received.open(&request.url, max));
@@ -166,17 +168,46 @@ impl Client {
     /// an idle connection.
     async fn fetch(
         &self,
-        deadline: Instant,
+        end: Instant,
         request: &Request,
         fresh: bool,
         notes: &Rc<Notes>,
     ) -> Result<Received, Fault> {
-        let start = Instant::now();
-        let end = deadline.min(start + self.settings.total_timeout);
-        if end <= start {
+        let builder = self.builder(request, fresh)?;
+        let mut begun = self.begin(end, request, builder, notes).await?;
+        let bounds = Bounds {
+            max: self.settings.max_body_bytes,
+            idle: self.settings.idle_timeout,
+        };
+        let (expected, broken) = (begun.expected, broken(notes, begun.expected));
+        let body =
+            body::read(begun.response, expected, bounds, &mut begun.clock, broken).await?;
+        Ok(Received {
+            head: begun.head,
+            body,
+            head_time: begun.head_time,
+            total_time: begun.sent.elapsed(),
+        })
+    }
+
+    /// When an exchange that begins now must be over.
+    fn end_of(&self, permit: &impl ExchangePermit) -> Instant {
+        let longest = permit.total_timeout();
+        let longest = longest.unwrap_or(self.settings.total_timeout);
+        permit.deadline().min(Instant::now() + longest)
+    }
+
+    /// Sends the request and reads the head of the answer.
+    async fn begin(
+        &self,
+        end: Instant,
+        request: &Request,
+        builder: awc::ClientRequest,
+        notes: &Rc<Notes>,
+    ) -> Result<Begun, Fault> {
+        if end <= Instant::now() {
             return Err(Fault::TotalTimeout);
         }
-        let builder = self.builder(request, fresh)?;
         let mut sending = pin!(
             if request.body.is_empty() && request.method == Method::Get {
                 builder.send_body(awc::body::None::new())
@@ -205,23 +236,13 @@ impl Client {
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let bounds = Bounds {
-            max: self.settings.max_body_bytes,
-            idle: self.settings.idle_timeout,
-        };
-        let broken = |_| {
-            let fault = notes.fault.take();
-            fault.unwrap_or(Fault::Truncated {
-                received: 0,
-                expected,
-            })
-        };
-        let body = body::read(response, expected, bounds, &mut clock, broken).await?;
-        Ok(Received {
+        Ok(Begun {
             head,
-            body,
             head_time: head_at - sent,
-            total_time: sent.elapsed(),
+            sent,
+            expected,
+            response,
+            clock,
         })
     }
 
@@ -235,6 +256,29 @@ impl Client {
             false => self.pools.borrow().clone(),
         };
         request::build(pools.of(&request.url), &self.agent, request)
+    }
+}
+
+/// An answer of which the head has come.
+struct Begun {
+    head: Head,
+    head_time: Duration,
+    /// When the request left.
+    sent: Instant,
+    /// The length of the body, where it was announced.
+    expected: Option<u64>,
+    response: awc::ClientResponse,
+    clock: Clock,
+}
+
+/// What broke a body off: the connection's own word, else a cut.
+fn broken<E>(notes: &Notes, expected: Option<u64>) -> impl Fn(E) -> Fault {
+    move |_| {
+        let fault = notes.fault.take();
+        fault.unwrap_or(Fault::Truncated {
+            received: 0,
+            expected,
+        })
     }
 }
 

@@ -18,6 +18,6 @@ mod wire;
 
 pub use client::{Client, ClientError, Exchanged};
 pub use error::{Fault, FetchError, RetryClass};
-pub use permit::ExchangePermit;
+pub use permit::{ExchangePermit, Timed};
 pub use redirect::{RedirectError, follow, resolve};
 pub use robots::{MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, product_token, robots_url};
