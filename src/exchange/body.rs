@@ -82,12 +82,7 @@ where
     let mut idle_end = Instant::now() + bounds.idle;
     let mut body = Collected::default();
     loop {
-        let item = std::future::poll_fn(|cx| match Pin::new(&mut stream).poll_next(cx) {
-            Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
-            Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
-        })
-        .await?;
-        let Some(chunk) = item else {
+        let Some(chunk) = next(&mut stream, idle_end, clock, &broken).await? else {
             return body.finish(expected);
         };
         if body.received + chunk.len() as u64 > bounds.max {
@@ -100,6 +95,23 @@ where
         }
         idle_end = Instant::now() + bounds.idle;
     }
+}
+
+/// The next piece of a body, by `idle_end` at the latest; `None` at its end.
+pub(super) async fn next<S, E>(
+    stream: &mut S,
+    idle_end: Instant,
+    clock: &mut Clock,
+    broken: impl Fn(E) -> Fault,
+) -> Result<Option<Bytes>, Fault>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    std::future::poll_fn(|cx| match Pin::new(&mut *stream).poll_next(cx) {
+        Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
+        Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
+    })
+    .await
 }
 
 /// A body in one piece; the first chunk is not copied unless a second follows.

@@ -18,7 +18,7 @@ use awc::http::header::HeaderValue;
 use tokio::time::Instant;
 
 use self::pools::Pools;
-use self::received::{Opened, Received, decode_rest};
+use self::received::{Opened, decode_rest};
 use super::body::{self, Bounds, Clock};
 use super::dial;
 use super::error::{Fault, FetchError};
@@ -31,6 +31,7 @@ use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
 use crate::settings::ExchangeSettings;
 
 pub use self::error::ClientError;
+pub(super) use self::received::{JUDGED_BODY, Received};
 
 /// What became of an exchange.
 #[derive(Debug)]
@@ -136,6 +137,19 @@ impl Client {
             let end = self.end_of(&permit);
             self.fetch(end, request, fresh, &notes).await
         };
+        self.conclude(permit, request, &notes, received, judge)
+            .await
+    }
+
+    /// Judges what was received, gives the permit back, and decodes the rest.
+    pub(super) async fn conclude<P: ExchangePermit>(
+        &self,
+        permit: P,
+        request: &Request,
+        notes: &Notes,
+        received: Result<Received, Fault>,
+        judge: impl FnOnce(&Answer) -> Option<(Outcome, Hints)>,
+    ) -> Exchanged<P::Receipt> {
         let max = self.settings.max_body_bytes;
         let opened = received.and_then(|received| received.open(&request.url, max));
         let refusal = match &opened {
@@ -180,8 +194,7 @@ impl Client {
             idle: self.settings.idle_timeout,
         };
         let (expected, broken) = (begun.expected, broken(notes, begun.expected));
-        let body =
-            body::read(begun.response, expected, bounds, &mut begun.clock, broken).await?;
+        let body = body::read(begun.response, expected, bounds, &mut begun.clock, broken).await?;
         Ok(Received {
             head: begun.head,
             body,
@@ -190,15 +203,24 @@ impl Client {
         })
     }
 
+    pub(super) fn settings(&self) -> &ExchangeSettings {
+        &self.settings
+    }
+
+    /// Exchanges that are running.
+    pub(super) fn busy(&self) -> &Cell<usize> {
+        &self.busy
+    }
+
     /// When an exchange that begins now must be over.
-    fn end_of(&self, permit: &impl ExchangePermit) -> Instant {
+    pub(super) fn end_of(&self, permit: &impl ExchangePermit) -> Instant {
         let longest = permit.total_timeout();
         let longest = longest.unwrap_or(self.settings.total_timeout);
         permit.deadline().min(Instant::now() + longest)
     }
 
     /// Sends the request and reads the head of the answer.
-    async fn begin(
+    pub(super) async fn begin(
         &self,
         end: Instant,
         request: &Request,
@@ -246,7 +268,11 @@ impl Client {
         })
     }
 
-    fn builder(&self, request: &Request, fresh: bool) -> Result<awc::ClientRequest, Fault> {
+    pub(super) fn builder(
+        &self,
+        request: &Request,
+        fresh: bool,
+    ) -> Result<awc::ClientRequest, Fault> {
         if self.open.get().saturating_sub(self.busy.get()) > pools::MAX_IDLE {
             self.close_idle();
         }
@@ -260,19 +286,19 @@ impl Client {
 }
 
 /// An answer of which the head has come.
-struct Begun {
-    head: Head,
-    head_time: Duration,
+pub(super) struct Begun {
+    pub(super) head: Head,
+    pub(super) head_time: Duration,
     /// When the request left.
-    sent: Instant,
+    pub(super) sent: Instant,
     /// The length of the body, where it was announced.
-    expected: Option<u64>,
-    response: awc::ClientResponse,
-    clock: Clock,
+    pub(super) expected: Option<u64>,
+    pub(super) response: awc::ClientResponse,
+    pub(super) clock: Clock,
 }
 
 /// What broke a body off: the connection's own word, else a cut.
-fn broken<E>(notes: &Notes, expected: Option<u64>) -> impl Fn(E) -> Fault {
+pub(super) fn broken<E>(notes: &Notes, expected: Option<u64>) -> impl Fn(E) -> Fault {
     move |_| {
         let fault = notes.fault.take();
         fault.unwrap_or(Fault::Truncated {
@@ -293,10 +319,10 @@ fn refusal_of_status(status: u16, headers: &Headers) -> Option<(Outcome, Hints)>
 }
 
 /// Counts an exchange while it runs.
-struct Busy<'a>(&'a Cell<usize>);
+pub(super) struct Busy<'a>(&'a Cell<usize>);
 
 impl<'a> Busy<'a> {
-    fn new(count: &'a Cell<usize>) -> Self {
+    pub(super) fn new(count: &'a Cell<usize>) -> Self {
         count.set(count.get() + 1);
         Self(count)
     }

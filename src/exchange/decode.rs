@@ -6,6 +6,7 @@ use bytes::Bytes;
 use flate2::bufread::GzDecoder;
 
 use super::error::Fault;
+use crate::model::Headers;
 
 /// Bytes decoded in one step.
 pub(super) const STEP: usize = 64 * 1024;
@@ -73,6 +74,19 @@ pub(super) fn begin(body: Bytes, codings: &[&str], limit: u64) -> Result<Step, F
         body,
         limit,
     })))
+}
+
+/// Whether a body that begins with `start` is coded with gzip, and with nothing else, as its headers say.
+#[must_use]
+pub fn is_gzip_coded(start: &[u8], headers: &Headers) -> bool {
+    let mut codings = headers
+        .all("content-encoding")
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
+    let gzip =
+        |coding: &str| coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip");
+    codings.next().is_some_and(gzip) && codings.next().is_none() && is_gzip(start)
 }
 
 fn is_gzip(bytes: &[u8]) -> bool {

@@ -12,17 +12,17 @@ use crate::model::Answer;
 
 /// A body up to this size, as received, is judged before its permit is given back: refusals are small, and to look
 /// through so little costs microseconds. A larger one is judged by its status until it has been decoded.
-const JUDGED_BODY: usize = 32 * 1024;
+pub(in crate::exchange) const JUDGED_BODY: usize = 32 * 1024;
 
 /// Decoding yields to other tasks of the arbiter after this many steps (1 MiB).
 const STEPS_AT_ONCE: usize = 1024 * 1024 / STEP;
 
 /// An answer as it was received.
-pub(super) struct Received {
-    pub(super) head: Head,
-    pub(super) body: Bytes,
-    pub(super) head_time: Duration,
-    pub(super) total_time: Duration,
+pub(in crate::exchange) struct Received {
+    pub(in crate::exchange) head: Head,
+    pub(in crate::exchange) body: Bytes,
+    pub(in crate::exchange) head_time: Duration,
+    pub(in crate::exchange) total_time: Duration,
 }
 
 impl Received {

@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod field;
+mod save;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
