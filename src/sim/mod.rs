@@ -29,6 +29,7 @@ mod gate;
 mod http;
 mod knobs;
 mod limits;
+mod media;
 mod pages;
 mod schedule;
 mod server;
@@ -42,6 +43,7 @@ pub use knobs::{
     EndpointKnobs, Fault, FaultKind, KnobError, Knobs, Latency, Pick, ROBOTS, Refusal, RetryAfter,
 };
 pub use limits::{Ban, Limit};
+pub use media::MediaSite;
 pub use pages::HtmlSite;
 pub use schedule::{Step, When};
 pub use server::{Server, SimConfig, SiteSpec};

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod clocks;
+mod downloads;
 mod framing;
 mod permits;
 mod support;

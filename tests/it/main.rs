@@ -13,6 +13,7 @@ mod hints;
 mod kill_points;
 mod layers;
 mod limits;
+mod media;
 mod peers;
 mod real_pages;
 mod restarts;
