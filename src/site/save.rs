@@ -228,3 +228,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "save_tests.rs"]
+mod definition_tests;
