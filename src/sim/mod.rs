@@ -34,6 +34,7 @@ mod pages;
 mod schedule;
 mod server;
 pub mod simulator;
+mod slow;
 
 pub use api::ApiSite;
 pub use bench::BenchSite;
@@ -47,3 +48,4 @@ pub use media::MediaSite;
 pub use pages::HtmlSite;
 pub use schedule::{Step, When};
 pub use server::{Server, SimConfig, SiteSpec};
+pub use slow::SlowHosts;

@@ -19,6 +19,7 @@ mod real_pages;
 mod restarts;
 mod shared_limits;
 mod simulate;
+mod slow_hosts;
 mod stop;
 mod support;
 mod told;
