@@ -2,6 +2,7 @@
 //!
 //! Every layer above speaks in these types; nothing here knows an actor, a clock, a socket or a disk.
 
+mod file;
 mod http;
 mod job;
 mod list;
@@ -12,6 +13,7 @@ mod time;
 
 use std::sync::Arc;
 
+pub use file::{Checksum, MEDIA_FOLDER};
 pub use http::{Answer, BodyNote, Headers, Method, Request};
 pub use job::{CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope};
 pub use list::{ListState, StopReason};

@@ -6,6 +6,7 @@ pub mod budget;
 mod context;
 pub mod health;
 mod known;
+mod media;
 mod messages;
 mod permit;
 pub mod retry;

@@ -7,6 +7,7 @@ use url::Url;
 
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
+use super::media::{self, Download, Rest, Trouble};
 use super::permit::{NoPermit, Waiting};
 use super::retry::Failure;
 use super::{retry, robots};
@@ -18,6 +19,7 @@ use crate::model::{
 };
 use crate::site::urls::authority;
 use crate::site::{self, Reader, Redirect};
+use crate::store::media::PartError;
 use crate::store::{Claim, Hold};
 
 /// Work on a task until its lease ends.
@@ -160,6 +162,10 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         true => Name::from(authority(&request.url)),
         false => task.lane.clone(),
     };
+    let mut file = match open_file(context, task).await {
+        Ok(file) => file,
+        Err(ended) => return ended,
+    };
     let mut visited = HashSet::new();
     let mut hops = 0;
     let mut kind = match task.attempts {
@@ -185,14 +191,15 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                 robots::Verdict::NoPermit(refused) => return unused(context, &lane, &refused),
             }
         }
+        let of_rest = file.as_ref().map(|file| file.request(&request));
         let wanted = Ask {
-            request: &request,
+            request: of_rest.as_ref().unwrap_or(&request),
             endpoint: &task.endpoint,
             lane: &lane,
             priority,
             kind,
         };
-        let heard = match ask::ask(context, &wanted, waiting, |answer| {
+        let heard = match ask::ask_into(context, &wanted, waiting, file.as_mut(), |answer| {
             judge(context, task, answer)
         })
         .await
@@ -205,6 +212,11 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     "decoded" => partial.map(|partial| partial.answer().body.len()));
                 if context.trouble.get().is_some() {
                     context.waits_for.replace(error.to_string());
+                }
+                if let Some(file) = file
+                    && let Some(why) = file.give_up(&error.fault).await
+                {
+                    return not_saved(context, &why);
                 }
                 let said = Hints::default();
                 return lost(
@@ -222,7 +234,15 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             kind = Kind::Further;
         }
         match &heard.verdict {
-            None | Some(Hop::Answer(_)) => return answered(context, task, &lane, &heard),
+            None | Some(Hop::Answer(_)) => {
+                let Some(saving) = file else {
+                    return answered(context, task, &lane, &heard);
+                };
+                match save(context, task, &lane, &heard, saving).await {
+                    Ok(ended) => return ended,
+                    Err(anew) => file = Some(anew),
+                }
+            }
             Some(Hop::Refuse(reason)) => {
                 let reason = reason.clone();
                 return Ended::of(TaskEnd::Dropped { reason });
@@ -262,6 +282,80 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             }
         }
     }
+}
+
+/// The file that the answer of a task is saved to, for tasks that have one.
+async fn open_file(context: &Context, task: &Task) -> Result<Option<Download>, Ended> {
+    let assignment = &context.assignment;
+    match assignment.site.save(task) {
+        Ok(None) => Ok(None),
+        Ok(Some(save)) => match Download::open(save, assignment.job.out.clone()).await {
+            Ok(file) => Ok(Some(file)),
+            Err(Trouble::Part(why)) => Err(not_saved(context, &why)),
+            Err(Trouble::Fault(_)) => Err(Ended::of(TaskEnd::Unused { due: None })),
+        },
+        Err(error) => Err(Ended::of(TaskEnd::Failed {
+            outcome: Outcome::Malformed,
+            reason: error.to_string(),
+        })),
+    }
+}
+
+/// The disk refuses: so it will for the next file, and the run ends as it does when the store fails. The task is not
+/// to blame.
+fn not_saved(context: &Context, why: &PartError) -> Ended {
+    let due = match why {
+        PartError::Busy(_) => Some(UnixMillis::now().after(context.patience())),
+        PartError::Store(why) => {
+            context.fatal.replace(Some(why.to_string()));
+            None
+        }
+    };
+    Ended::of(TaskEnd::Unused { due })
+}
+
+/// What an answer comes to that is a file. The file is given back where it has to be asked for anew.
+async fn save(
+    context: &Context,
+    task: &Task,
+    lane: &Name,
+    heard: &Heard<Option<Hop>>,
+    mut file: Download,
+) -> Result<Ended, Download> {
+    let answer = &heard.answer;
+    match file.rest(answer) {
+        Rest::Anew => {
+            info!(context.assignment.log, "the rest cannot be had; asking for the whole file";
+                "url" => shown(&answer.url), "status" => answer.status);
+            return match file.forget().await {
+                Ok(()) => Err(file),
+                Err(why) => Ok(not_saved(context, &why)),
+            };
+        }
+        Rest::Whole => {}
+        Rest::Plain if heard.outcome == Outcome::Ok => {}
+        Rest::Plain => return Ok(answered(context, task, lane, heard)),
+    }
+    let what = file.save().clone();
+    let saved = match file.finish(answer).await {
+        Ok(saved) => saved,
+        Err(Trouble::Part(why)) => return Ok(not_saved(context, &why)),
+        Err(Trouble::Fault(fault)) => {
+            let (outcome, reason) = (fault.outcome(), format!("{}: {fault}", shown(&answer.url)));
+            info!(context.assignment.log, "not saved"; "url" => shown(&answer.url), "error" => %fault);
+            let said = Hints::default();
+            return Ok(lost(context, task, lane, outcome, reason, said));
+        }
+    };
+    debug!(context.assignment.log, "saved"; "file" => &saved.name, "bytes" => saved.bytes);
+    let name = context.assignment.site.name();
+    let record = media::record(name, &answer.url, what, saved);
+    Ok(Ended {
+        records: vec![record],
+        ..Ended::of(TaskEnd::Done {
+            outcome: Outcome::Ok,
+        })
+    })
 }
 
 /// What becomes of a redirect.

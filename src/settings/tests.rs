@@ -476,7 +476,7 @@ fn bad_values_of_a_file_are_refused() {
         ("crawl.max_pages = 0", "`crawl.max_pages` was given 0; allowed: a whole number from 1 to 9223372036854775807, or \"none\"".to_owned()),
         ("sites.a.base_url = \"ftp://x\"", "`sites.a.base_url` was given \"ftp://x\"; allowed: an http or https URL without user name and password, or \"none\"".to_owned()),
         ("sites.a.max_concurrency_num = 0", format!("`sites.a.max_concurrency_num` was given 0; {CAP}, or \"none\"")),
-        ("sites.a = 5", "`sites.a` is a table and was given 5; its keys: sites.a.base_url, sites.a.robots, sites.a.weight, sites.a.mode, sites.a.profile, sites.a.max_concurrency_num, sites.a.rate, sites.a.burst, sites.a.quota, sites.a.endpoints.NAME".to_owned()),
+        ("sites.a = 5", "`sites.a` is a table and was given 5; its keys: sites.a.base_url, sites.a.robots, sites.a.weight, sites.a.mode, sites.a.profile, sites.a.max_concurrency_num, sites.a.rate, sites.a.burst, sites.a.quota, sites.a.total_timeout, sites.a.endpoints.NAME".to_owned()),
         ("sites = 5", "`sites` is a table and was given 5; its keys: sites.NAME".to_owned()),
         ("sites.Zhihu.rate = \"1/s\"", "`Zhihu` is not a name of a site; allowed: a-z, 0-9 and `-`".to_owned()),
         ("sites.\"a.b\".rate = \"1/s\"", "`a.b` is not a name of a site; allowed: a-z, 0-9 and `-`".to_owned()),

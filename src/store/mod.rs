@@ -12,6 +12,7 @@ mod error;
 mod folder;
 mod kill;
 mod lock;
+pub mod media;
 mod messages;
 mod sinks;
 mod sqlite;

@@ -4,6 +4,7 @@ mod bodies;
 mod charsets;
 mod clocks;
 mod codings;
+mod downloads;
 mod encoders;
 mod framing;
 mod permits;

@@ -124,6 +124,8 @@ struct Lane {
     busy: Duration,
     /// When it was asked first.
     since: Option<Timestamp>,
+    /// From a grant to the instant at which its permit is taken back.
+    lease: Duration,
 }
 
 #[derive(Debug)]
@@ -316,6 +318,7 @@ impl Ledger {
         let id = self.lanes.len();
         let number = u32::try_from(id).unwrap_or(u32::MAX);
         let mut lane = Lane {
+            lease: self.config.lease(key),
             key: key.clone(),
             group,
             level,
