@@ -5,6 +5,7 @@ mod calibrate;
 mod config;
 mod crawl;
 mod demo;
+mod descriptors;
 mod failure;
 mod inputs;
 mod load;
@@ -21,6 +22,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub use args::Cli;
+pub use descriptors::{TooFew, allow_open_files};
 
 use args::Command;
 use failure::Failure;

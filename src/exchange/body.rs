@@ -104,12 +104,7 @@ where
     }
     let mut idle_end = Instant::now() + bounds.idle;
     loop {
-        let item = std::future::poll_fn(|cx| match Pin::new(&mut stream).poll_next(cx) {
-            Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
-            Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
-        })
-        .await?;
-        let Some(chunk) = item else {
+        let Some(chunk) = next(&mut stream, idle_end, clock, &broken).await? else {
             // The wire has seen to it already; a body that is short is never passed on.
             return match expected {
                 Some(length) if length != body.received() => Err(Fault::Truncated {
@@ -129,6 +124,23 @@ where
         }
         idle_end = Instant::now() + bounds.idle;
     }
+}
+
+/// The next piece of a body, by `idle_end` at the latest; `None` at its end.
+pub(super) async fn next<S, E>(
+    stream: &mut S,
+    idle_end: Instant,
+    clock: &mut Clock,
+    broken: impl Fn(E) -> Fault,
+) -> Result<Option<Bytes>, Fault>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    std::future::poll_fn(|cx| match Pin::new(&mut *stream).poll_next(cx) {
+        Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
+        Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -12,19 +12,20 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use awc::error::{ConnectError, SendRequestError};
 use awc::http::header::HeaderValue;
 use tokio::time::Instant;
 
 use self::pools::Pools;
-use self::received::{Opened, Received};
+use self::received::Opened;
 use super::body::{self, Bounds, Clock};
 use super::content::Content;
 use super::cookies::Session;
 use super::dial;
 use super::error::{Fault, FetchError};
-use super::head::Framing;
+use super::head::{Framing, Head};
 use super::notes::{Notes, Slot};
 use super::pace::Pace;
 use super::permit::ExchangePermit;
@@ -36,6 +37,7 @@ use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
 use crate::settings::ExchangeSettings;
 
 pub use self::error::ClientError;
+pub(super) use self::received::{JUDGED_BODY, Received};
 
 /// What became of an exchange.
 #[derive(Debug)]
@@ -150,8 +152,22 @@ impl Client {
         let notes = Rc::new(Notes::default());
         let received = {
             let _busy = Busy::new(&self.busy);
-            self.fetch(permit.deadline(), request, fresh, &notes).await
+            let end = self.end_of(&permit);
+            self.fetch(end, request, fresh, &notes).await
         };
+        self.conclude(permit, request, &notes, received, judge)
+            .await
+    }
+
+    /// Judges what was received, gives the permit back, and decodes the rest.
+    pub(super) async fn conclude<P: ExchangePermit>(
+        &self,
+        permit: P,
+        request: &Request,
+        notes: &Notes,
+        received: Result<Received, Fault>,
+        judge: impl FnOnce(&Answer) -> Option<(Outcome, Hints)>,
+    ) -> Exchanged<P::Receipt> {
         let opened = received.map(|received| received.open(&request.url));
         let refusal = match &opened {
             Ok(Opened::Small(answer)) => judge(answer),
@@ -182,17 +198,68 @@ impl Client {
     /// an idle connection.
     async fn fetch(
         &self,
-        deadline: Instant,
+        end: Instant,
         request: &Request,
         fresh: bool,
         notes: &Rc<Notes>,
     ) -> Result<Received, Fault> {
-        let start = Instant::now();
-        let end = deadline.min(start + self.settings.total_timeout);
-        if end <= start {
+        let builder = self.builder(request, fresh)?;
+        let mut begun = self.begin(end, request, builder, notes).await?;
+        let bounds = Bounds {
+            max: redirect::most_body(&begun.head, self.settings.max_body_bytes),
+            idle: self.settings.idle_timeout,
+        };
+        let (expected, broken) = (begun.expected, broken(notes, begun.expected));
+        let mut body = Content::behind(&begun.head, self.settings.decoded_limit())?;
+        let read = body::read(
+            begun.response,
+            expected,
+            bounds,
+            &mut begun.clock,
+            broken,
+            &mut body,
+        );
+        let (body, cut) = match read.await {
+            // Nobody reads the body of a redirect: cut short or endless, it is followed all the same.
+            Err(_) if redirect::leads_on(&begun.head) => (Content::none(), None),
+            read => (body, read.err()),
+        };
+        Ok(Received {
+            head: begun.head,
+            body,
+            cut,
+            head_time: begun.head_time,
+            total_time: begun.sent.elapsed(),
+        })
+    }
+
+    pub(super) fn settings(&self) -> &ExchangeSettings {
+        &self.settings
+    }
+
+    /// Exchanges that are running.
+    pub(super) fn busy(&self) -> &Cell<usize> {
+        &self.busy
+    }
+
+    /// When an exchange that begins now must be over.
+    pub(super) fn end_of(&self, permit: &impl ExchangePermit) -> Instant {
+        let longest = permit.total_timeout();
+        let longest = longest.unwrap_or(self.settings.total_timeout);
+        permit.deadline().min(Instant::now() + longest)
+    }
+
+    /// Sends the request and reads the head of the answer.
+    pub(super) async fn begin(
+        &self,
+        end: Instant,
+        request: &Request,
+        builder: awc::ClientRequest,
+        notes: &Rc<Notes>,
+    ) -> Result<Begun, Fault> {
+        if end <= Instant::now() {
             return Err(Fault::TotalTimeout);
         }
-        let builder = self.builder(request, fresh)?;
         let mut sending = pin!(
             if request.body.is_empty() && request.method == Method::Get {
                 builder.send_body(awc::body::None::new())
@@ -221,35 +288,22 @@ impl Client {
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let bounds = Bounds {
-            max: redirect::most_body(&head, self.settings.max_body_bytes),
-            idle: self.settings.idle_timeout,
-        };
         clock.watch(Pace::new(&self.settings, head_at), notes);
-        let broken = |_| {
-            let fault = notes.fault.take();
-            fault.unwrap_or(Fault::Truncated {
-                received: 0,
-                expected,
-            })
-        };
-        let mut body = Content::behind(&head, self.settings.decoded_limit())?;
-        let read = body::read(response, expected, bounds, &mut clock, broken, &mut body).await;
-        let (body, cut) = match read {
-            // Nobody reads the body of a redirect: cut short or endless, it is followed all the same.
-            Err(_) if redirect::leads_on(&head) => (Content::none(), None),
-            read => (body, read.err()),
-        };
-        Ok(Received {
+        Ok(Begun {
             head,
-            body,
-            cut,
             head_time: head_at - sent,
-            total_time: sent.elapsed(),
+            sent,
+            expected,
+            response,
+            clock,
         })
     }
 
-    fn builder(&self, request: &Request, fresh: bool) -> Result<awc::ClientRequest, Fault> {
+    pub(super) fn builder(
+        &self,
+        request: &Request,
+        fresh: bool,
+    ) -> Result<awc::ClientRequest, Fault> {
         if self.open.get().saturating_sub(self.busy.get()) > pools::MAX_IDLE {
             self.close_idle();
         }
@@ -266,6 +320,29 @@ impl Client {
     }
 }
 
+/// An answer of which the head has come.
+pub(super) struct Begun {
+    pub(super) head: Head,
+    pub(super) head_time: Duration,
+    /// When the request left.
+    pub(super) sent: Instant,
+    /// The length of the body, where it was announced.
+    pub(super) expected: Option<u64>,
+    pub(super) response: awc::ClientResponse,
+    pub(super) clock: Clock,
+}
+
+/// What broke a body off: the connection's own word, else a cut.
+pub(super) fn broken<E>(notes: &Notes, expected: Option<u64>) -> impl Fn(E) -> Fault {
+    move |_| {
+        let fault = notes.fault.take();
+        fault.unwrap_or(Fault::Truncated {
+            received: 0,
+            expected,
+        })
+    }
+}
+
 /// What a status alone says of a refusal.
 fn refusal_of_status(status: u16, headers: &Headers) -> Option<(Outcome, Hints)> {
     if status < 400 {
@@ -277,10 +354,10 @@ fn refusal_of_status(status: u16, headers: &Headers) -> Option<(Outcome, Hints)>
 }
 
 /// Counts an exchange while it runs.
-struct Busy<'a>(&'a Cell<usize>);
+pub(super) struct Busy<'a>(&'a Cell<usize>);
 
 impl<'a> Busy<'a> {
-    fn new(count: &'a Cell<usize>) -> Self {
+    pub(super) fn new(count: &'a Cell<usize>) -> Self {
         count.set(count.get() + 1);
         Self(count)
     }

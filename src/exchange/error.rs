@@ -120,12 +120,12 @@ pub enum RetryClass {
     Never,
 }
 
-impl FetchError {
+impl Fault {
     /// The outcome class.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
-        match self.fault {
-            Fault::Dns(_) | Fault::Connect(_) | Fault::Tls(_) | Fault::Disconnected { .. } => {
+        match self {
+            Self::Dns(_) | Self::Connect(_) | Self::Tls(_) | Self::Disconnected { .. } => {
                 Outcome::Network
             }
             Fault::ConnectTimeout
@@ -142,6 +142,14 @@ impl FetchError {
             Fault::InvalidUrl(_) | Fault::InvalidHeader { .. } => Outcome::ClientError,
             Fault::Cancelled => Outcome::Cancelled,
         }
+    }
+}
+
+impl FetchError {
+    /// The outcome class.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        self.fault.outcome()
     }
 
     /// Whether and how it may be tried again.

@@ -11,6 +11,7 @@ mod content;
 pub mod cookies;
 mod decode;
 mod dial;
+mod download;
 mod error;
 mod head;
 mod notes;
@@ -18,14 +19,18 @@ mod pace;
 mod partial;
 mod permit;
 mod phase;
+mod range;
 mod redirect;
 mod robots;
 mod wire;
 
 pub use client::{Client, ClientError, Exchanged};
+pub use decode::is_gzip_coded;
+pub use download::{BodySink, Start};
 pub use error::{Fault, FetchError, RetryClass};
 pub use partial::Partial;
-pub use permit::ExchangePermit;
+pub use permit::{ExchangePermit, Timed};
+pub use range::{ContentRange, ask_for_rest, validator};
 pub use redirect::{Chain, ChainError, RedirectError, follow, resolve, target};
 pub use robots::{
     HostRobots, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, RobotsRead, RobotsTimes, Standing,

@@ -4,6 +4,7 @@
 
 mod asked_url;
 mod cookie;
+mod file;
 mod http;
 mod job;
 mod list;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use asked_url::asked_url;
 pub use cookie::{AccountKey, Cookie, CookieKey, SameSite};
+pub use file::{Checksum, MEDIA_FOLDER};
 pub use http::{Answer, BodyNote, Headers, Method, Request};
 pub use job::{
     CookiePolicy, CrawlRules, Format, Inputs, Job, Mode, ParseNameError, RobotsPolicy, Scope,

@@ -386,6 +386,9 @@ impl Handler<Finished> for PlatformActor {
     fn handle(&mut self, Finished(completion): Finished, ctx: &mut Self::Context) {
         self.workers.0.remove(&completion.task);
         self.completions.push(completion);
+        if let Some(why) = self.shared.as_ref().and_then(|shared| shared.fatal.take()) {
+            return self.finish(SiteEnd::Failed(why));
+        }
         self.exchange(ctx);
     }
 }

@@ -3,8 +3,9 @@
 use slog::debug;
 
 use super::context::Context;
+use super::media::Download;
 use super::permit::{self, NoPermit, Waiting};
-use crate::exchange::{FetchError, RetryClass};
+use crate::exchange::{FetchError, RetryClass, Timed};
 use crate::governor::hints::hints;
 use crate::governor::{Hints, Pause, Target};
 use crate::model::{Answer, Name, Outcome, Request, UnixMillis};
@@ -48,7 +49,18 @@ pub(super) struct Heard<V> {
 pub(super) async fn ask<V>(
     context: &Context,
     ask: &Ask<'_>,
+    waiting: Waiting<'_>,
+    judge: impl Fn(&Answer) -> (Outcome, V),
+) -> Result<Result<Heard<V>, FetchError>, NoPermit> {
+    ask_into(context, ask, waiting, None, judge).await
+}
+
+/// As [`ask`]; with `file`, a large body goes there, and `judge` sees its first bytes.
+pub(super) async fn ask_into<V>(
+    context: &Context,
+    ask: &Ask<'_>,
     mut waiting: Waiting<'_>,
+    mut file: Option<&mut Download>,
     judge: impl Fn(&Answer) -> (Outcome, V),
 ) -> Result<Result<Heard<V>, FetchError>, NoPermit> {
     let lane = context.lane(ask.endpoint, ask.lane);
@@ -73,13 +85,23 @@ pub(super) async fn ask<V>(
             (outcome, said, verdict)
         };
         let mut weighed = None;
-        let exchanged = context
-            .client
-            .exchange_judged(granted.permit, ask.request, fresh, |answer| {
-                let (outcome, said, _) = weighed.insert(weigh(answer));
-                (!outcome.is_success()).then_some((*outcome, *said))
-            })
-            .await;
+        let refusal = |answer: &Answer| {
+            let (outcome, said, _) = weighed.insert(weigh(answer));
+            (!outcome.is_success()).then_some((*outcome, *said))
+        };
+        let permit = Timed {
+            permit: granted.permit,
+            total_timeout: lane.total_timeout,
+        };
+        let (client, request) = (&context.client, ask.request);
+        let exchanged = match file.as_deref_mut() {
+            None => {
+                client
+                    .exchange_judged(permit, request, fresh, refusal)
+                    .await
+            }
+            Some(file) => client.download(permit, request, fresh, file, refusal).await,
+        };
         if exchanged.surplus {
             debug!(context.assignment.log, "bytes came after the end of an answer: its length may be wrong";
                 "host" => ask.request.url.host_str().unwrap_or_default());

@@ -80,12 +80,16 @@ pub(super) struct Context {
     pub(super) trouble: Cell<Option<Trouble>>,
     /// Why the last request that has to wait has to.
     pub(super) waits_for: RefCell<String>,
+    /// Why the site cannot go on: a file could not be saved.
+    pub(super) fatal: RefCell<Option<String>>,
 }
 
 /// A queue's endpoint as the governor knows it, and how it fares.
 pub(super) struct Lane {
     pub(super) key: Arc<LaneKey>,
     pub(super) health: Cell<Health>,
+    /// How long an exchange may take, where that is not as the settings have it for all.
+    pub(super) total_timeout: Option<Duration>,
 }
 
 /// Since when a site has given nothing but refusals.
@@ -119,6 +123,7 @@ impl Context {
             lanes: RefCell::default(),
             trouble: Cell::new(None),
             waits_for: RefCell::default(),
+            fatal: RefCell::default(),
             assignment,
             client,
             session,
@@ -143,9 +148,22 @@ impl Context {
                 endpoint: endpoint.clone(),
             }),
             health: Cell::default(),
+            total_timeout: self.total_timeout(endpoint),
         });
         lanes.insert((endpoint.clone(), lane.clone()), new.clone());
         new
+    }
+
+    /// As the governor sees it: the endpoint before the site, the settings before the definition.
+    fn total_timeout(&self, endpoint: &Name) -> Option<Duration> {
+        let site = &self.assignment.site;
+        let set = self.assignment.settings.sites.get(&**site.name());
+        let defined = site.limits();
+        let own = set.and_then(|set| set.endpoints.get(&**endpoint));
+        own.and_then(|limits| limits.total_timeout)
+            .or_else(|| defined.endpoints.get(&**endpoint)?.total_timeout)
+            .or_else(|| set?.limits.total_timeout)
+            .or(defined.site.total_timeout)
     }
 
     /// The retry budget that the queue `lane` draws on.

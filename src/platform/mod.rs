@@ -8,6 +8,7 @@ mod context;
 pub mod health;
 mod hops;
 mod known;
+mod media;
 mod messages;
 mod permit;
 pub mod retry;

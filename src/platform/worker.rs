@@ -6,6 +6,7 @@ use super::answers;
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
 use super::hops::{Hop, endless, judge, unmodified};
+use super::media::{self, Download, Rest, Trouble};
 use super::permit::{NoPermit, Waiting};
 use super::retry::Failure;
 use super::{retry, robots};
@@ -17,6 +18,7 @@ use crate::model::{
 };
 use crate::site::urls::{authority, shown};
 use crate::site::{self, Reader};
+use crate::store::media::PartError;
 use crate::store::{Claim, Hold};
 
 /// Work on a task until its lease ends.
@@ -195,6 +197,10 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
     // Whether the next request must not speak of what an earlier run knew.
     let mut plainly = false;
     let mut chain = exchange::Chain::new(assignment.settings.exchange.max_redirects);
+    let mut file = match open_file(context, task).await {
+        Ok(file) => file,
+        Err(ended) => return ended,
+    };
     let mut kind = match task.attempts {
         0 => Kind::First,
         _ => Kind::Again,
@@ -216,14 +222,14 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                 robots::Verdict::NoPermit(refused) => return unused(context, &lane, &refused),
             }
         }
-        let earlier = match plainly {
+        let earlier = match plainly || file.is_some() {
             true => None,
             false => answers::look_up(context, &request).await,
         };
+        let of_rest = file.as_ref().map(|file| file.request(&request));
+        let question = earlier.as_ref().map(|earlier| &earlier.question);
         let wanted = Ask {
-            request: earlier
-                .as_ref()
-                .map_or(&request, |earlier| &earlier.question),
+            request: of_rest.as_ref().or(question).unwrap_or(&request),
             endpoint: &task.endpoint,
             lane: &lane,
             priority,
@@ -233,7 +239,7 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             304 => unmodified(&request, earlier.as_ref(), plainly, answer),
             _ => judge(context, task, &request, answer),
         };
-        let heard = match ask::ask(context, &wanted, waiting, judged).await {
+        let heard = match ask::ask_into(context, &wanted, waiting, file.as_mut(), judged).await {
             Ok(Ok(heard)) => heard,
             Ok(Err(error)) => {
                 let partial = error.partial.as_ref();
@@ -242,6 +248,11 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     "decoded" => partial.map(|partial| partial.answer().body.len()));
                 if context.trouble.get().is_some() {
                     context.waits_for.replace(error.to_string());
+                }
+                if let Some(file) = file
+                    && let Some(why) = file.give_up(&error.fault).await
+                {
+                    return not_saved(context, &why);
                 }
                 let said = Hints::default();
                 return lost(
@@ -260,11 +271,17 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         }
         match &heard.verdict {
             None | Some(Hop::Answer(_)) => {
-                let ended = answered(context, task, &lane, &heard);
-                if ended.is_good() {
-                    answers::keep(context, &request, &heard.answer);
+                let Some(saving) = file else {
+                    let ended = answered(context, task, &lane, &heard);
+                    if ended.is_good() {
+                        answers::keep(context, &request, &heard.answer);
+                    }
+                    return ended;
+                };
+                match save(context, task, &lane, &heard, saving).await {
+                    Ok(ended) => return ended,
+                    Err(anew) => file = Some(anew),
                 }
-                return ended;
             }
             Some(Hop::Confirmed(page)) => {
                 let known = Heard {
@@ -327,6 +344,80 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             }
         }
     }
+}
+
+/// The file that the answer of a task is saved to, for tasks that have one.
+async fn open_file(context: &Context, task: &Task) -> Result<Option<Download>, Ended> {
+    let assignment = &context.assignment;
+    match assignment.site.save(task) {
+        Ok(None) => Ok(None),
+        Ok(Some(save)) => match Download::open(save, assignment.job.out.clone()).await {
+            Ok(file) => Ok(Some(file)),
+            Err(Trouble::Part(why)) => Err(not_saved(context, &why)),
+            Err(Trouble::Fault(_)) => Err(Ended::of(TaskEnd::Unused { due: None })),
+        },
+        Err(error) => Err(Ended::of(TaskEnd::Failed {
+            outcome: Outcome::Malformed,
+            reason: error.to_string(),
+        })),
+    }
+}
+
+/// The disk refuses: so it will for the next file, and the run ends as it does when the store fails. The task is not
+/// to blame.
+fn not_saved(context: &Context, why: &PartError) -> Ended {
+    let due = match why {
+        PartError::Busy(_) => Some(UnixMillis::now().after(context.patience())),
+        PartError::Store(why) => {
+            context.fatal.replace(Some(why.to_string()));
+            None
+        }
+    };
+    Ended::of(TaskEnd::Unused { due })
+}
+
+/// What an answer comes to that is a file. The file is given back where it has to be asked for anew.
+async fn save(
+    context: &Context,
+    task: &Task,
+    lane: &Name,
+    heard: &Heard<Option<Hop>>,
+    mut file: Download,
+) -> Result<Ended, Download> {
+    let answer = &heard.answer;
+    match file.rest(answer) {
+        Rest::Anew => {
+            info!(context.assignment.log, "the rest cannot be had; asking for the whole file";
+                "url" => shown(&answer.url), "status" => answer.status);
+            return match file.forget().await {
+                Ok(()) => Err(file),
+                Err(why) => Ok(not_saved(context, &why)),
+            };
+        }
+        Rest::Whole => {}
+        Rest::Plain if heard.outcome == Outcome::Ok => {}
+        Rest::Plain => return Ok(answered(context, task, lane, heard)),
+    }
+    let what = file.save().clone();
+    let saved = match file.finish(answer).await {
+        Ok(saved) => saved,
+        Err(Trouble::Part(why)) => return Ok(not_saved(context, &why)),
+        Err(Trouble::Fault(fault)) => {
+            let (outcome, reason) = (fault.outcome(), format!("{}: {fault}", shown(&answer.url)));
+            info!(context.assignment.log, "not saved"; "url" => shown(&answer.url), "error" => %fault);
+            let said = Hints::default();
+            return Ok(lost(context, task, lane, outcome, reason, said));
+        }
+    };
+    debug!(context.assignment.log, "saved"; "file" => &saved.name, "bytes" => saved.bytes);
+    let name = context.assignment.site.name();
+    let record = media::record(name, &answer.url, what, saved);
+    Ok(Ended {
+        records: vec![record],
+        ..Ended::of(TaskEnd::Done {
+            outcome: Outcome::Ok,
+        })
+    })
 }
 
 async fn claimed(context: &Context, task: &Task, target: site::Target) -> Result<bool, ()> {

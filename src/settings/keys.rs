@@ -149,6 +149,7 @@ pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Rate, "rate" => limits.rate),
     key!(BURST, "burst" => limits.burst),
     key!(Allowed::Quotas, "quota" => limits.quota),
+    key!(PAUSE, "total_timeout" => limits.total_timeout),
 ];
 
 /// Keys below `sites.NAME.endpoints.NAME`.
@@ -159,6 +160,7 @@ pub(super) static ENDPOINT: &[Key<LimitSettings>] = &[
     key!(Allowed::Rate, rate),
     key!(BURST, burst),
     key!(Allowed::Quotas, quota),
+    key!(PAUSE, total_timeout),
 ];
 
 /// A key of the configuration and where it leads.

@@ -30,4 +30,5 @@ pub use schema::{
     BackoffSettings, ExchangeSettings, LimitMode, LimitSettings, LogLevel, LogSettings, Profile,
     RetrySettings, Settings, SiteSettings, SiteUrlSettings, StoreSettings,
 };
+pub(crate) use value::parse_bytes;
 pub use value::{Quota, Rate, Secret};

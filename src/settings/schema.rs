@@ -71,6 +71,8 @@ pub struct LimitSettings {
     pub burst: Option<u32>,
     /// Requests per sliding window.
     pub quota: Vec<Quota>,
+    /// How long one exchange may take, instead of `exchange.total_timeout`. 1 ms to 24 h.
+    pub total_timeout: Option<Duration>,
 }
 
 impl LimitSettings {
@@ -88,6 +90,7 @@ impl LimitSettings {
             } else {
                 self.quota.clone()
             },
+            total_timeout: self.total_timeout.or(base.total_timeout),
         }
     }
 }

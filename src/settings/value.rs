@@ -204,7 +204,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 ];
 
 /// Bytes from `16 MiB`, `512 KiB`, `1 MB` or `65536`. Whole numbers only; units in any case.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

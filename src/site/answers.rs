@@ -77,7 +77,8 @@ impl<'a> Judged<'a> {
     }
 }
 
-fn type_fits(pattern: &str, media_type: &str) -> bool {
+/// Whether a media type is the one, or of the family, that `pattern` names.
+pub(super) fn type_fits(pattern: &str, media_type: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(family) => media_type.starts_with(family),
         None => pattern == media_type,

@@ -14,7 +14,7 @@ use super::paging::{self, Fate};
 use super::select::{Document, Language, Node};
 use super::template::{Encoding, plain};
 use super::urls::{authority, masked, of_page, parse_web};
-use super::{Reader, Reading, Redirect, Seeds, Site, SiteError, SiteLimits, charset, schema};
+use super::{Reader, Reading, Redirect, Save, Seeds, Site, SiteError, SiteLimits, charset, schema};
 use crate::model::{
     Answer, Job, ListState, Mode, Name, NewTask, Outcome, Params, Request, RobotsPolicy, Task,
 };
@@ -382,6 +382,15 @@ impl Site for SiteDefinition {
         endpoint.request(&self.common, &task.params, task.list.as_ref())
     }
 
+    fn save(&self, task: &Task) -> Result<Option<Save>, SiteError> {
+        let endpoint = self.endpoint(&task.endpoint)?;
+        let Some(rule) = &endpoint.save else {
+            return Ok(None);
+        };
+        let key = endpoint.key(&self.common, &task.params)?;
+        rule.of(&self.common.site, &task.params, &key).map(Some)
+    }
+
     fn classify(&self, task: &Task, answer: &Answer) -> Outcome {
         let judged = Judged::new(answer);
         let rule = self
@@ -396,6 +405,16 @@ impl Site for SiteDefinition {
         let Ok(endpoint) = self.endpoint(&task.endpoint) else {
             return outcome;
         };
+        if let Some(save) = &endpoint.save
+            && outcome == Outcome::Ok
+        {
+            // The rest of a file does not begin as the file does.
+            let fits = answer.status == 206 || save.file_type(answer).is_some();
+            return match fits && !answer.body.is_empty() {
+                true => Outcome::Ok,
+                false => Outcome::Malformed,
+            };
+        }
         match endpoint.language {
             _ if outcome != Outcome::Ok => outcome,
             Language::Html => match answer.media_type().as_str() {

@@ -14,11 +14,13 @@ mod inputs;
 mod links;
 mod load;
 mod markup;
+mod media_type;
 mod nesting;
 mod paging;
 mod predicate;
 mod prescan;
 mod refresh;
+mod save;
 mod schema;
 mod scope;
 mod select;
@@ -42,6 +44,7 @@ pub use directives::Directives;
 pub use document::{DefinitionErrors, Problem};
 pub use links::{PageLinks, page_links, page_links_for};
 pub use load::{builtin, load_dir};
+pub use save::{FileType, Save};
 pub(crate) use schema::read_limits;
 
 /// One platform to crawl. A TOML definition is one implementation; an application may bring its own.
@@ -78,6 +81,17 @@ pub trait Site: Send + Sync + 'static {
     /// # Errors
     /// When a value is missing or the URL cannot be formed: the task fails with the text.
     fn request(&self, task: &Task) -> Result<Request, SiteError>;
+
+    /// How the answer of a task is saved, where it is a file: it is streamed to the disk, and becomes a record of its own
+    /// instead of being [read](Self::read). [`classify`](Self::classify) is asked with the first bytes of its body, and
+    /// says `malformed` of what is no such file.
+    ///
+    /// # Errors
+    /// When a value is missing: the task fails with the text.
+    fn save(&self, task: &Task) -> Result<Option<Save>, SiteError> {
+        let _ = task;
+        Ok(None)
+    }
 
     /// The class of an answer.
     fn classify(&self, task: &Task, answer: &Answer) -> Outcome;

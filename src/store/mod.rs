@@ -13,6 +13,7 @@ mod error;
 mod folder;
 mod kill;
 mod lock;
+pub mod media;
 mod messages;
 mod sinks;
 mod sqlite;

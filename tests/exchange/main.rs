@@ -7,6 +7,7 @@ mod clocks;
 mod codings;
 mod cookies;
 mod curl;
+mod downloads;
 mod early;
 mod encoders;
 mod framing;

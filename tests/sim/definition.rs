@@ -26,6 +26,8 @@ fn ask(site: &ApiSite, definition: &SiteDefinition, task: &Task) -> Answer {
         host: "127.0.0.1:9",
         content_type,
         body: &request.body,
+        range: None,
+        if_range: None,
     });
     let content_type = answer.content_type.into_owned().into_bytes();
     Answer {

@@ -13,16 +13,16 @@ use crate::model::Answer;
 
 /// A body up to this size, as received, is judged before its permit is given back: refusals are small, and to look
 /// through so little costs microseconds. A larger one is judged by its status until it has been decoded.
-const JUDGED_BODY: u64 = 32 * 1024;
+pub(in crate::exchange) const JUDGED_BODY: u64 = 32 * 1024;
 
 /// An answer as it was received.
-pub(super) struct Received {
-    pub(super) head: Head,
-    pub(super) body: Content,
+pub(in crate::exchange) struct Received {
+    pub(in crate::exchange) head: Head,
+    pub(in crate::exchange) body: Content,
     /// What ended the body before its end.
-    pub(super) cut: Option<Fault>,
-    pub(super) head_time: Duration,
-    pub(super) total_time: Duration,
+    pub(in crate::exchange) cut: Option<Fault>,
+    pub(in crate::exchange) head_time: Duration,
+    pub(in crate::exchange) total_time: Duration,
 }
 
 impl Received {

@@ -155,6 +155,16 @@ impl Decoder {
     }
 }
 
+/// Whether a body that begins with `start` is coded with gzip, and with nothing else, as its headers say.
+#[must_use]
+pub fn is_gzip_coded(start: &[u8], headers: &Headers) -> bool {
+    let plan = codings::plan(headers).unwrap_or_default();
+    matches!(
+        plan.layers[..],
+        [Coding::Gzip] | [Coding::Gzip, Coding::Peek]
+    ) && sniff::is_gzip(start)
+}
+
 fn note(coding: Coding, found: Found) -> BodyNote {
     match found {
         Found::Plain => BodyNote::NotEncoded(coding.name()),

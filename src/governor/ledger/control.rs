@@ -29,6 +29,8 @@ impl Ledger {
             if matches!(target, Target::Endpoint(..)) {
                 self.lanes[id as usize].level.retune(limits, now, faults);
             }
+            let lane = &mut self.lanes[id as usize];
+            lane.lease = self.config.lease(&lane.key);
             self.turn(id);
         }
         self.look_at_target(target, actions);

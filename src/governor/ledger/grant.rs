@@ -99,7 +99,7 @@ impl Ledger {
         let group = &mut self.groups[lane.group as usize];
         lane.waits.at_once();
         group.open += 1;
-        let deadline = now + self.config.permit_lease;
+        let deadline = now + lane.lease;
         let out = OutPermit {
             lane: id,
             granted: now,
@@ -410,7 +410,7 @@ impl Ledger {
         out.group_sequence = group.level.commit(now, self.faults);
         out.stage = Stage::Out;
         out.granted = now;
-        out.deadline = now + self.config.permit_lease;
+        out.deadline = now + lane.lease;
         let (id, deadline) = (out.lane, out.deadline);
         self.handed_out(id, permit, ticket, deadline, actions);
         self.after_use(id, actions);

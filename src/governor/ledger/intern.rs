@@ -46,6 +46,7 @@ impl Ledger {
         let learner = self.new_learner(&key, known);
         self.born = self.born.wrapping_add(1);
         Lane {
+            lease: self.config.lease(&key),
             key,
             born: self.born,
             group,

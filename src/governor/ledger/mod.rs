@@ -140,6 +140,8 @@ struct Lane {
     busy: Duration,
     /// When it was asked first.
     since: Option<Timestamp>,
+    /// From a grant to the instant at which its permit is taken back.
+    lease: Duration,
 }
 
 #[derive(Debug)]

@@ -214,7 +214,7 @@ impl Ledger {
             return;
         };
         // None may be longer than one that begins now.
-        let lease = memory.deadline.min(self.now + self.config.permit_lease);
+        let lease = memory.deadline.min(self.now + lane.lease);
         let report = self.now + self.config.report_timeout;
         let (stage, deadline) = match (memory.returned, memory.heard) {
             (false, _) => (Stage::Out, lease),

@@ -10,7 +10,7 @@ use super::frontier::{Queue, from_json, to_json};
 use super::runs::Run;
 use super::schema::{self, Found};
 use super::{JobStore, records};
-use crate::model::{Format, Mode, Name, UnixMillis};
+use crate::model::{Format, MEDIA_FOLDER, Mode, Name, UnixMillis};
 use crate::settings::{Settings, StoreSettings};
 use crate::store::StoreError;
 use crate::store::kill::{CommitKind, Hook, KillHook, KillPoint, Moment};
@@ -366,6 +366,7 @@ fn archive(dir: &Path, now: UnixMillis) -> Result<Option<PathBuf>, StoreError> {
             moves.push((path.clone(), name.to_owned()));
         }
     }
+    moves.push((dir.join(MEDIA_FOLDER), MEDIA_FOLDER.to_owned()));
     moves.retain(|(path, _)| path.exists());
     if moves.is_empty() {
         return Ok(None);

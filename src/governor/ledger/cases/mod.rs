@@ -40,6 +40,7 @@ fn limits(cap: Option<u32>, rate: Option<&str>, burst: u32, quota: &[&str]) -> L
             .iter()
             .map(|text| text.parse().expect("a quota"))
             .collect(),
+        total_timeout: None,
     }
 }
 

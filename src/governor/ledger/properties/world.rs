@@ -86,6 +86,7 @@ pub(super) fn limits(rng: &mut fastrand::Rng, plain: bool) -> LimitSettings {
         } else {
             Vec::new()
         },
+        total_timeout: None,
     }
 }
 
