@@ -130,7 +130,10 @@ impl Collected {
             return;
         }
         if let Some(first) = self.first.take() {
-            let room = expected.unwrap_or(4 * self.received).min(PRESIZE);
+            // What is announced and does not come costs nothing: a thousand slow servers may announce much.
+            let believed = 16 * self.received;
+            let room = expected.map_or(4 * self.received, |length| length.min(believed));
+            let room = room.min(PRESIZE);
             self.rest
                 .reserve(usize::try_from(room.max(self.received)).unwrap_or(0));
             self.rest.extend_from_slice(&first);
