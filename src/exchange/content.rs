@@ -204,7 +204,9 @@ impl Collected {
             return;
         }
         if let Some(first) = self.first.take() {
-            let room = expected.unwrap_or(4 * received).min(PRESIZE);
+            // What is announced and does not come costs nothing: a thousand slow servers may announce much.
+            let room = expected.map_or(4 * received, |length| length.min(16 * received));
+            let room = room.min(PRESIZE);
             self.rest
                 .reserve(usize::try_from(room.max(received)).unwrap_or(0));
             self.rest.extend_from_slice(&first);

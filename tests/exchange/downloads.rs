@@ -8,7 +8,8 @@ use crawler_node::model::{Answer, Outcome, Request};
 use crawler_node::settings::ExchangeSettings;
 use tokio::time::Instant;
 
-use crate::bodies::{encoded, gzip};
+use crate::bodies::encoded;
+use crate::encoders::gzip;
 use crate::support::{
     Reply, Server, TestPermit, Then, client, in_pieces, ok, reply, settings, within,
 };

@@ -306,7 +306,7 @@ fn ends_whole(dir: &Path, file: &Bytes) {
 
 #[test]
 fn killed_in_the_middle_of_a_file_it_asks_for_the_rest_alone() {
-    let (host, dir, file) = killed_in_the_middle(|head, file| Reply::rest_of(head, file));
+    let (host, dir, file) = killed_in_the_middle(Reply::rest_of);
     ends_whole(dir.path(), &file);
     let asked = &host.requests()[1];
     let from = tag(asked, "range").expect("a range");

@@ -25,9 +25,9 @@ fn ask(site: &ApiSite, definition: &SiteDefinition, task: &Task) -> Answer {
         target,
         host: "127.0.0.1:9",
         content_type,
+        range: "",
+        if_range: "",
         body: &request.body,
-        range: None,
-        if_range: None,
     });
     let content_type = answer.content_type.into_owned().into_bytes();
     Answer {

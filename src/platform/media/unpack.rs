@@ -10,20 +10,20 @@ use crate::store::media::Part;
 
 /// Writes a part, decoding on the way where that is needed.
 pub(super) enum Output {
-    Plain(Limited),
+    Plain(Box<Limited>),
     Gzip(Box<MultiGzDecoder<Limited>>),
 }
 
 impl Output {
     /// At most `max` bytes of the file, those that are there included.
     pub(super) fn new(part: Part, gzip: bool, max: u64) -> Self {
-        let limited = Limited {
+        let limited = Box::new(Limited {
             part,
             max,
             trouble: None,
-        };
+        });
         match gzip {
-            true => Self::Gzip(Box::new(MultiGzDecoder::new(limited))),
+            true => Self::Gzip(Box::new(MultiGzDecoder::new(*limited))),
             false => Self::Plain(limited),
         }
     }
