@@ -57,6 +57,7 @@ fn links(criterion: &mut Criterion) {
             Bytes::from_static(b"text/html"),
         )]),
         body: html.clone().into(),
+        notes: Vec::new(),
         head_time: Duration::ZERO,
         total_time: Duration::ZERO,
     };

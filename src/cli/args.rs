@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, value_parser};
 
 use super::inputs::InputArgs;
+use super::sessions::SessionsArgs;
 use crate::calibrate::Share;
 use crate::model::{Format, Mode, RobotsPolicy, Scope};
 use crate::settings::Rate;
@@ -38,7 +39,7 @@ pub(super) struct Common {
         allow_negative_numbers = true
     )]
     pub(super) max_concurrency_num: Option<String>,
-    /// Directory of what belongs to you and not to a job: used quota, later sessions and caches
+    /// Directory of what belongs to you and not to a job: used quota, sessions, later caches
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
     /// Least severe level that is logged: error, warning, info, debug or trace
@@ -59,6 +60,8 @@ pub(super) enum Command {
     Config(ConfigArgs),
     /// List the site definitions, or check files
     Sites(SitesArgs),
+    /// Bring, list and remove the cookies of accounts
+    Sessions(SessionsArgs),
     /// Show the report of a job's last run
     Report(ReportArgs),
     /// The concurrency for a rate and a latency, by Little's law

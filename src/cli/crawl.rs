@@ -7,6 +7,7 @@ use std::time::Duration;
 use slog::{Logger, info, warn};
 
 use super::args::{Common, CrawlArgs};
+use super::descriptors;
 use super::failure::Failure;
 use super::load::{self, Given};
 use super::signals::Signals;
@@ -125,6 +126,7 @@ async fn execute(
     let mut signals = Signals::listen()?;
     let cap = settings.max_concurrency_num;
     let grace = settings.shutdown_grace;
+    descriptors::provide(cap, &log);
     let mut builder = Engine::builder(settings).logger(log.clone());
     if let Ok(point) = std::env::var(KILL_AT) {
         builder = builder.kill_hook(move || kill_at(&point));

@@ -5,11 +5,13 @@ mod calibrate;
 mod config;
 mod crawl;
 mod demo;
+mod descriptors;
 mod failure;
 mod inputs;
 mod load;
 mod plan;
 mod report;
+mod sessions;
 mod signals;
 mod simulate;
 mod sites;
@@ -20,6 +22,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub use args::Cli;
+pub use descriptors::{TooFew, allow_open_files};
 
 use args::Command;
 use failure::Failure;
@@ -41,6 +44,7 @@ pub fn run(cli: Cli) -> ExitCode {
             })
         }),
         Command::Sites(args) => sites::run(&cli.common, &args),
+        Command::Sessions(args) => sessions::run(&cli.common, &args),
         Command::Report(args) => report::run(&cli.common, &args),
         Command::Plan(args) => plan::explain(args.rps, args.latency)
             .map_err(|error| Failure::usage(error.to_string()))

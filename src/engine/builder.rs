@@ -10,9 +10,10 @@ use super::{Engine, EngineError, Inner, child};
 use crate::exchange::Network;
 use crate::governor::ledger::LedgerConfig;
 use crate::governor::{Governor, RateGovernor, Registry};
+use crate::platform::Sessions;
 use crate::settings::Settings;
 use crate::site::{Site, SiteDefinition};
-use crate::store::{KillHook, StateFolder};
+use crate::store::{CacheStore, KillHook, StateFolder};
 use crate::supervisor::{StartGovernor, Supervisor};
 
 /// What an engine is made of. Made by [`Engine::builder`].
@@ -89,20 +90,29 @@ impl EngineBuilder {
         let governor = Governor::starting(registry.clone());
         let network = Network::new(&settings);
         let start_governor = start_governor(&settings, &governor, registry, &governor_arbiter);
+        let state = StateFolder::of(settings.state.clone());
+        let sessions = Sessions::new(state, child(&self.log, "sessions"));
         let supervisor = Supervisor::new(
             settings.clone(),
             governor.clone(),
             network,
             start_governor,
+            sessions.clone(),
             pool.iter().map(Arbiter::handle).collect(),
             child(&self.log, "supervisor"),
         );
         let supervisor = Supervisor::start_in_arbiter(&pool[0].handle(), move |_| supervisor);
         Ok(Engine {
             inner: Arc::new(Inner {
+                caches: CacheStore::new(
+                    StateFolder::of(settings.state.clone()),
+                    settings.cache.max_bytes,
+                    child(&self.log, "cache"),
+                ),
                 settings,
                 governor,
                 supervisor,
+                sessions,
                 pool,
                 governor_arbiter,
                 sites: self.sites,

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::prelude::*;
-use slog::{Logger, info, o};
+use slog::{Logger, info, o, warn};
 
 pub use builder::EngineBuilder;
 pub use error::EngineError;
@@ -36,9 +36,12 @@ pub use records::RecordStream;
 use crate::governor::{Governor, KeepLearned, Retune, Target};
 use crate::model::{Job, Mode, Name, UnixMillis};
 use crate::observe::Metrics;
+use crate::platform::Sessions;
 use crate::settings::{LimitSettings, Settings};
 use crate::site::{Site, SiteDefinition};
-use crate::store::{Caps, JobStore, OpenOptions, Push, RecordsCommitted, StateFolder, Store};
+use crate::store::{
+    CacheStore, Caps, JobStore, OpenOptions, Push, RecordsCommitted, StateFolder, Store,
+};
 use crate::supervisor::{CrashSite, JobId, StartJob, StopJob, Supervisor};
 
 /// A running engine. Clones are handles of the same engine; they may be used from any thread.
@@ -51,11 +54,13 @@ struct Inner {
     settings: Arc<Settings>,
     governor: Governor,
     supervisor: Addr<Supervisor>,
+    sessions: Sessions,
     /// The pool that PlatformActors are hashed onto; the first also serves the engine itself.
     pool: Vec<Arbiter>,
     governor_arbiter: Arbiter,
     sites: Vec<Arc<dyn Site>>,
     definitions: Vec<Arc<SiteDefinition>>,
+    caches: CacheStore,
     next_job: AtomicU64,
     jobs: Mutex<Vec<JobHandle>>,
     streams: Mutex<Vec<records::Subscriber>>,
@@ -150,6 +155,10 @@ impl Engine {
         self.check_state(&chosen).await?;
         let opened = self.open_store(&job, &chosen).await?;
         let opening = opened.opened().clone();
+        if opening.other_keys {
+            warn!(inner.log, "pages are recognised by other rules than when this job was begun: some may be asked once \
+                more"; "directory" => %job.out.display());
+        }
         for site in &chosen {
             self.tell_limits(site.as_ref()).await;
         }
@@ -201,6 +210,7 @@ impl Engine {
                 sites: chosen,
                 rejected,
                 store,
+                caches: inner.caches.clone(),
                 metrics,
                 credit,
                 done,
@@ -232,6 +242,11 @@ impl Engine {
             max_items: job.max_items,
             max_comments: job.max_comments,
         };
+        let rules = sites.iter().filter_map(|site| {
+            let rules = site.key_rules()?;
+            Some(format!("{}: {rules}", site.name()))
+        });
+        options.key_rules = rules.reduce(|all, next| format!("{all}; {next}"));
         options.settings = self.inner.settings.store;
         if let Some(make) = &self.inner.kill_hook {
             options = options.kill_hook(make());
@@ -336,6 +351,7 @@ impl Engine {
         }
         // What was learned of limits is the start of the next run.
         self.inner.governor.ask(KeepLearned).await;
+        self.inner.caches.flush().await;
         self.inner.stop_threads();
         reports
     }

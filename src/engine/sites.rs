@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::EngineError;
+use crate::exchange::product_token;
 use crate::model::{Job, Mode};
 use crate::settings::Settings;
 use crate::site::{CrawlSite, Seeds, Site, SiteDefinition};
@@ -58,10 +59,13 @@ fn crawl_site(
     settings: &Settings,
 ) -> Result<Arc<dyn Site>, EngineError> {
     let mut rules = job.crawl.clone();
-    let set = settings.sites.get(name).and_then(|set| set.robots);
-    rules.robots = set.unwrap_or(rules.robots);
+    if let Some(set) = settings.sites.get(name) {
+        rules.robots = set.robots.unwrap_or(rules.robots);
+        rules.urls = set.urls.over(&rules.urls);
+    }
     let definition = definition.map(AsRef::as_ref);
     CrawlSite::new(name, &rules, &job.inputs.urls, definition)
+        .map(|site| site.known_as(product_token(&settings.user_agent)))
         .map(|site| Arc::new(site) as Arc<dyn Site>)
         .map_err(EngineError::Definition)
 }

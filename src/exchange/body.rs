@@ -2,17 +2,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::content::Content;
 use super::error::Fault;
-
-/// Room made for a body before its first byte has come, at most.
-const PRESIZE: u64 = 1024 * 1024;
+use super::notes::Notes;
+use super::pace::Pace;
 
 /// One timer for all phases of an exchange: it is moved lazily, so that a phase that ends in time costs nothing.
 #[derive(Debug)]
@@ -20,21 +21,36 @@ pub(super) struct Clock {
     sleep: Option<Pin<Box<Sleep>>>,
     /// When the whole exchange must be over.
     end: Instant,
+    /// The least pace of the body, and where its bytes are counted.
+    pace: Option<(Pace, Rc<Notes>)>,
 }
 
 impl Clock {
     pub(super) fn new(end: Instant) -> Self {
-        Self { sleep: None, end }
+        Self {
+            sleep: None,
+            end,
+            pace: None,
+        }
     }
 
-    /// Ready with a fault once `due` (of the present phase) or the end of the exchange has come.
+    /// From now on the body, counted in `notes`, must keep `pace`.
+    pub(super) fn watch(&mut self, pace: Option<Pace>, notes: &Rc<Notes>) {
+        self.pace = pace.map(|pace| (pace, Rc::clone(notes)));
+    }
+
+    /// Ready with a fault once `due` (of the present phase) or the end of the exchange has come, or the body is too slow.
     pub(super) fn poll(
         &mut self,
         due: Option<Instant>,
         fault: Fault,
         cx: &mut Context<'_>,
     ) -> Poll<Fault> {
-        let wake = due.map_or(self.end, |due| due.min(self.end));
+        let look = |pace: &Option<(Pace, _)>| pace.as_ref().map(|(pace, _)| pace.due());
+        let end = self.end;
+        let first =
+            |look: Option<Instant>| [due, look].into_iter().flatten().fold(end, Instant::min);
+        let wake = first(look(&self.pace));
         let sleep = self
             .sleep
             .get_or_insert_with(|| Box::pin(sleep_until(wake)));
@@ -44,13 +60,18 @@ impl Clock {
         loop {
             ready!(sleep.as_mut().poll(cx));
             let now = Instant::now();
-            if now >= self.end {
+            if now >= end {
                 return Poll::Ready(Fault::TotalTimeout);
             }
-            if now >= wake {
+            if due.is_some_and(|due| now >= due) {
                 return Poll::Ready(fault);
             }
-            sleep.as_mut().reset(wake);
+            if let Some((pace, notes)) = &mut self.pace
+                && pace.is_too_slow(now, notes.body_bytes.get())
+            {
+                return Poll::Ready(Fault::TooSlow);
+            }
+            sleep.as_mut().reset(first(look(&self.pace)));
         }
     }
 }
@@ -64,14 +85,16 @@ pub(super) struct Bounds {
     pub(super) idle: Duration,
 }
 
-/// Reads a body to its end. `expected` is its length, where it was announced.
+/// Reads a body to its end. `expected` is its length, where it was announced. What has come of it lies in `body`,
+/// whatever goes wrong.
 pub(super) async fn read<S, E>(
     mut stream: S,
     expected: Option<u64>,
     bounds: Bounds,
     clock: &mut Clock,
     broken: impl Fn(E) -> Fault,
-) -> Result<Bytes, Fault>
+    body: &mut Content,
+) -> Result<(), Fault>
 where
     S: Stream<Item = Result<Bytes, E>> + Unpin,
 {
@@ -80,21 +103,22 @@ where
         return Err(too_large);
     }
     let mut idle_end = Instant::now() + bounds.idle;
-    let mut body = Collected::default();
     loop {
-        let item = std::future::poll_fn(|cx| match Pin::new(&mut stream).poll_next(cx) {
-            Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
-            Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
-        })
-        .await?;
-        let Some(chunk) = item else {
-            return body.finish(expected);
+        let Some(chunk) = next(&mut stream, idle_end, clock, &broken).await? else {
+            // The wire has seen to it already; a body that is short is never passed on.
+            return match expected {
+                Some(length) if length != body.received() => Err(Fault::Truncated {
+                    received: body.received(),
+                    expected,
+                }),
+                _ => Ok(()),
+            };
         };
-        if body.received + chunk.len() as u64 > bounds.max {
+        if body.received() + chunk.len() as u64 > bounds.max {
             return Err(too_large);
         }
-        body.add(chunk, expected);
-        if expected == Some(body.received) {
+        body.add(chunk, expected).await?;
+        if expected == Some(body.received()) {
             // The end is known; awc still has to be asked, so that it keeps the connection.
             continue;
         }
@@ -102,47 +126,30 @@ where
     }
 }
 
-/// A body in one piece; the first chunk is not copied unless a second follows.
-#[derive(Default)]
-struct Collected {
-    first: Option<Bytes>,
-    rest: BytesMut,
-    received: u64,
-}
-
-impl Collected {
-    fn add(&mut self, chunk: Bytes, expected: Option<u64>) {
-        self.received += chunk.len() as u64;
-        if self.first.is_none() && self.rest.is_empty() {
-            self.first = Some(chunk);
-            return;
-        }
-        if let Some(first) = self.first.take() {
-            let room = expected.unwrap_or(4 * self.received).min(PRESIZE);
-            self.rest
-                .reserve(usize::try_from(room.max(self.received)).unwrap_or(0));
-            self.rest.extend_from_slice(&first);
-        }
-        self.rest.extend_from_slice(&chunk);
-    }
-
-    fn finish(self, expected: Option<u64>) -> Result<Bytes, Fault> {
-        // The wire has seen to it already; a body that is short is never passed on.
-        if expected.is_some_and(|length| length != self.received) {
-            return Err(Fault::Truncated {
-                received: self.received,
-                expected,
-            });
-        }
-        Ok(self.first.unwrap_or_else(|| self.rest.freeze()))
-    }
+/// The next piece of a body, by `idle_end` at the latest; `None` at its end.
+pub(super) async fn next<S, E>(
+    stream: &mut S,
+    idle_end: Instant,
+    clock: &mut Clock,
+    broken: impl Fn(E) -> Fault,
+) -> Result<Option<Bytes>, Fault>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    std::future::poll_fn(|cx| match Pin::new(&mut *stream).poll_next(cx) {
+        Poll::Ready(item) => Poll::Ready(item.transpose().map_err(&broken)),
+        Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
+    })
+    .await
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::stream;
 
+    use super::super::head::{Framing, Head};
     use super::*;
+    use crate::model::Headers;
 
     const BOUNDS: Bounds = Bounds {
         max: 10,
@@ -158,10 +165,27 @@ mod tests {
             .iter()
             .map(|c| Ok::<_, ()>(Bytes::from(*c)))
             .collect();
-        read(stream::iter(chunks), expected, BOUNDS, &mut clock(), |()| {
-            Fault::Cancelled
-        })
-        .await
+        let mut body = plain();
+        read(
+            stream::iter(chunks),
+            expected,
+            BOUNDS,
+            &mut clock(),
+            |()| Fault::Cancelled,
+            &mut body,
+        )
+        .await?;
+        Ok(body.into_body().0)
+    }
+
+    fn plain() -> Content {
+        let head = Head {
+            status: 200,
+            headers: Headers::default(),
+            framing: Framing::UntilClose,
+            persistent: false,
+        };
+        Content::behind(&head, 10).unwrap()
     }
 
     #[tokio::test]
@@ -195,7 +219,15 @@ mod tests {
     async fn silence_ends_at_the_idle_clock_and_a_drip_at_the_total_clock() {
         let start = Instant::now();
         let silent = stream::pending::<Result<Bytes, ()>>();
-        let fault = read(silent, None, BOUNDS, &mut clock(), |()| Fault::Cancelled).await;
+        let fault = read(
+            silent,
+            None,
+            BOUNDS,
+            &mut clock(),
+            |()| Fault::Cancelled,
+            &mut plain(),
+        )
+        .await;
         assert_eq!(fault, Err(Fault::IdleTimeout));
         assert_eq!(start.elapsed().as_secs(), 5);
 
@@ -204,8 +236,53 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(4)).await;
             Some((Ok::<_, ()>(Bytes::new()), ()))
         }));
-        let fault = read(drip, None, BOUNDS, &mut clock(), |()| Fault::Cancelled).await;
+        let fault = read(
+            drip,
+            None,
+            BOUNDS,
+            &mut clock(),
+            |()| Fault::Cancelled,
+            &mut plain(),
+        )
+        .await;
         assert_eq!(fault, Err(Fault::TotalTimeout));
         assert_eq!(start.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drip_below_the_least_pace_ends_with_its_window() {
+        let mut settings = crate::settings::Settings::default().exchange;
+        settings.min_bytes_per_second = Some(2);
+        settings.min_rate_window = Duration::from_secs(10);
+        // Two bytes a second for half a minute, then one.
+        let start = Instant::now();
+        let notes = Rc::new(Notes::default());
+        let counting = Rc::clone(&notes);
+        let drip = Box::pin(stream::unfold((), move |()| {
+            let notes = Rc::clone(&counting);
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let count = if start.elapsed().as_secs() <= 30 {
+                    2
+                } else {
+                    1
+                };
+                notes.count_body(count);
+                Some((Ok::<_, ()>(Bytes::new()), ()))
+            }
+        }));
+        let mut clock = clock();
+        clock.watch(Pace::new(&settings, start), &notes);
+        let fault = read(
+            drip,
+            None,
+            BOUNDS,
+            &mut clock,
+            |()| Fault::Cancelled,
+            &mut plain(),
+        )
+        .await;
+        assert_eq!(fault, Err(Fault::TooSlow));
+        assert_eq!(start.elapsed().as_secs(), 40);
     }
 }

@@ -13,6 +13,12 @@ const MAX_SIZE_LINE: usize = 4096;
 /// The largest chunk size that is believed; the body limit is far below.
 const MAX_SIZE_DIGITS: usize = 15;
 
+/// Bytes of size lines beyond what chunks of a usual size need; more are padding that no body limit would count.
+const MAX_OVERHEAD: u64 = 64 * 1024;
+
+/// What a chunk of any size may need beside its data: its size in 16 digits and two line ends.
+const USUAL_OVERHEAD: u64 = 20;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size,
@@ -26,6 +32,7 @@ enum State {
 pub(super) struct Chunks {
     state: State,
     received: u64,
+    overhead: u64,
     max_trailers: u64,
 }
 
@@ -35,6 +42,7 @@ impl Chunks {
         Self {
             state: State::Size,
             received: 0,
+            overhead: 0,
             max_trailers,
         }
     }
@@ -57,7 +65,14 @@ impl Chunks {
                     let Some(line) = take_line(input, MAX_SIZE_LINE)? else {
                         return Ok(false);
                     };
-                    self.state = match parse_size(&line)? {
+                    let size = parse_size(&line)?;
+                    // A large chunk may say more about itself than a small one.
+                    let usual = USUAL_OVERHEAD.saturating_add(size);
+                    self.overhead = (self.overhead + line.len() as u64).saturating_sub(usual);
+                    if self.overhead > MAX_OVERHEAD {
+                        return Err(bad("the chunk extensions are larger than the body"));
+                    }
+                    self.state = match size {
                         0 => State::Trailers { bytes: 0 },
                         left => State::Data { left },
                     };
@@ -113,7 +128,7 @@ fn bad(text: &str) -> Fault {
 
 /// The next line without its end, or `None` while it is not whole.
 fn take_line(input: &mut BytesMut, max: usize) -> Result<Option<BytesMut>, Fault> {
-    let searched = &input[..input.len().min(max.saturating_add(2))];
+    let searched = &input[..input.len().min(max.saturating_add(1))];
     let Some(end) = searched.iter().position(|&b| b == b'\n') else {
         return if searched.len() > max {
             Err(bad("a line of the chunked body is too long"))
@@ -226,6 +241,17 @@ mod tests {
         ] {
             assert!(matches!(run(raw, &[7]), Err(Fault::Protocol(_))), "{raw:?}");
         }
+    }
+
+    #[test]
+    fn extensions_may_not_outweigh_the_body() {
+        let chunk = |extension: usize| format!("1;{}\r\nx\r\n", "e".repeat(extension));
+        let run_chunks = |extension, count| run(chunk(extension).repeat(count).as_bytes(), &[500]);
+        assert!(run_chunks(18, 20_000).is_ok());
+        assert!(run_chunks(1000, 60).is_ok());
+        assert!(matches!(run_chunks(1000, 70), Err(Fault::Protocol(_))));
+        let large = format!("1000;{}\r\n{}\r\n", "e".repeat(4000), "x".repeat(4096));
+        assert!(run(large.repeat(100).as_bytes(), &[9000]).is_ok());
     }
 
     proptest! {

@@ -12,27 +12,34 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use awc::error::{ConnectError, SendRequestError};
 use awc::http::header::HeaderValue;
 use tokio::time::Instant;
 
 use self::pools::{AllPools, Parts, Pools};
-use self::received::{Opened, Received, decode_rest};
+use self::received::Opened;
 use super::body::{self, Bounds, Clock};
+use super::content::Content;
+use super::cookies::Session;
 use super::dial;
 use super::egress::Egress;
 use super::error::{Fault, FetchError};
-use super::head::Framing;
+use super::head::{Framing, Head};
 use super::network::Network;
 use super::notes::{Notes, Slot};
+use super::pace::Pace;
 use super::permit::ExchangePermit;
+use super::phase;
+use super::redirect;
 use crate::governor::Hints;
 use crate::governor::hints::hints;
 use crate::model::{Answer, Headers, Method, Outcome, Request, UnixMillis};
 use crate::settings::ExchangeSettings;
 
 pub use self::error::ClientError;
+pub(super) use self::received::{JUDGED_BODY, Received};
 
 /// What became of an exchange.
 #[derive(Debug)]
@@ -41,6 +48,9 @@ pub struct Exchanged<R> {
     pub result: Result<Answer, FetchError>,
     /// The proof that the permit was given back.
     pub receipt: R,
+    /// Whether bytes followed the answer beyond its own end: its length may be wrong. They were thrown away, and the
+    /// connection with them.
+    pub surplus: bool,
 }
 
 /// Makes exchanges. It lives on one thread and keeps connections alive between exchanges.
@@ -54,6 +64,7 @@ pub struct Client {
     pools: RefCell<AllPools>,
     open: Rc<Cell<usize>>,
     busy: Cell<usize>,
+    session: Option<Arc<Session>>,
 }
 
 impl fmt::Debug for Client {
@@ -116,7 +127,15 @@ impl Client {
             slot,
             open,
             busy: Cell::new(0),
+            session: None,
         })
+    }
+
+    /// The client as one that asks in the name of `session`: it sends its cookies and takes in those that are set.
+    #[must_use]
+    pub fn with_session(mut self, session: Arc<Session>) -> Self {
+        self.session = Some(session);
+        self
     }
 
     /// Connections that are open, idle ones included.
@@ -157,34 +176,46 @@ impl Client {
         let notes = Rc::new(Notes::default());
         let received = {
             let _busy = Busy::new(&self.busy);
-            let way = (permit.egress(), fresh);
-            self.fetch(permit.deadline(), request, way, &notes).await
+            let end = self.end_of(&permit);
+            let way = Way::of(&permit, fresh);
+            self.fetch(end, request, way, &notes).await
         };
-        let max = self.settings.max_body_bytes;
-        let opened = received.and_then(|received| received.open(&request.url, max));
+        self.conclude(permit, request, &notes, received, judge)
+            .await
+    }
+
+    /// Judges what was received, gives the permit back, and decodes the rest.
+    pub(super) async fn conclude<P: ExchangePermit>(
+        &self,
+        permit: P,
+        request: &Request,
+        notes: &Notes,
+        received: Result<Received, Fault>,
+        judge: impl FnOnce(&Answer) -> Option<(Outcome, Hints)>,
+    ) -> Exchanged<P::Receipt> {
+        let opened = received.map(|received| received.open(&request.url));
         let refusal = match &opened {
             Ok(Opened::Small(answer)) => judge(answer),
             Ok(Opened::Large(answer, _)) => refusal_of_status(answer.status, &answer.headers),
-            Err(_) => None,
+            Ok(Opened::Failed(..)) | Err(_) => None,
         };
         if let Some((outcome, said)) = refusal {
             permit.refused(outcome, said);
         }
         let receipt = permit.release(notes.dialled.get() || notes.sent.get().is_some());
         let result = match opened {
-            Ok(Opened::Small(answer)) => Ok(answer),
-            Ok(Opened::Large(answer, step)) => decode_rest(step)
-                .await
-                .map(|body| Answer { body, ..answer }),
-            Err(fault) => Err(fault),
+            Ok(opened) => opened.finish().await,
+            Err(fault) => Err((fault, None)),
         };
         Exchanged {
-            result: result.map_err(|fault| FetchError {
+            result: result.map_err(|(fault, partial)| FetchError {
                 host: request::host_of(&request.url),
                 method: request.method,
                 fault,
+                partial,
             }),
             receipt,
+            surplus: notes.surplus.get(),
         }
     }
 
@@ -192,17 +223,68 @@ impl Client {
     /// an idle connection.
     async fn fetch(
         &self,
-        deadline: Instant,
+        end: Instant,
         request: &Request,
-        way: (Option<&Arc<Egress>>, bool),
+        way: Way<'_>,
         notes: &Rc<Notes>,
     ) -> Result<Received, Fault> {
-        let start = Instant::now();
-        let end = deadline.min(start + self.settings.total_timeout);
-        if end <= start {
+        let builder = self.builder(request, way)?;
+        let mut begun = self.begin(end, request, builder, notes).await?;
+        let bounds = Bounds {
+            max: redirect::most_body(&begun.head, self.settings.max_body_bytes),
+            idle: self.settings.idle_timeout,
+        };
+        let (expected, broken) = (begun.expected, broken(notes, begun.expected));
+        let mut body = Content::behind(&begun.head, self.settings.decoded_limit())?;
+        let read = body::read(
+            begun.response,
+            expected,
+            bounds,
+            &mut begun.clock,
+            broken,
+            &mut body,
+        );
+        let (body, cut) = match read.await {
+            // Nobody reads the body of a redirect: cut short or endless, it is followed all the same.
+            Err(_) if redirect::leads_on(&begun.head) => (Content::none(), None),
+            read => (body, read.err()),
+        };
+        Ok(Received {
+            head: begun.head,
+            body,
+            cut,
+            head_time: begun.head_time,
+            total_time: begun.sent.elapsed(),
+        })
+    }
+
+    pub(super) fn settings(&self) -> &ExchangeSettings {
+        &self.settings
+    }
+
+    /// Exchanges that are running.
+    pub(super) fn busy(&self) -> &Cell<usize> {
+        &self.busy
+    }
+
+    /// When an exchange that begins now must be over.
+    pub(super) fn end_of(&self, permit: &impl ExchangePermit) -> Instant {
+        let longest = permit.total_timeout();
+        let longest = longest.unwrap_or(self.settings.total_timeout);
+        permit.deadline().min(Instant::now() + longest)
+    }
+
+    /// Sends the request and reads the head of the answer.
+    pub(super) async fn begin(
+        &self,
+        end: Instant,
+        request: &Request,
+        builder: awc::ClientRequest,
+        notes: &Rc<Notes>,
+    ) -> Result<Begun, Fault> {
+        if end <= Instant::now() {
             return Err(Fault::TotalTimeout);
         }
-        let builder = self.builder(request, way)?;
         let mut sending = pin!(
             if request.body.is_empty() && request.method == Method::Get {
                 builder.send_body(awc::body::None::new())
@@ -215,56 +297,91 @@ impl Client {
             if let Poll::Ready(sent) = self.slot.during(notes, || sending.as_mut().poll(cx)) {
                 return Poll::Ready(sent.map_err(|error| send_fault(notes, error)));
             }
-            // Until the request is on its way awc's connect clock runs.
-            let head_end = notes
-                .sent
-                .get()
-                .map(|sent| sent + self.settings.head_timeout);
-            clock.poll(head_end, Fault::HeadTimeout, cx).map(Err)
+            let (sent, first_byte) = (notes.sent.get(), notes.first_byte.get());
+            let (due, fault) = phase::of_head(&self.settings, sent, first_byte);
+            clock.poll(due, fault, cx).map(Err)
         })
         .await?;
         let (Some((head, head_at)), Some(sent)) = (notes.head.take(), notes.sent.get()) else {
             return Err(Fault::Protocol("an answer without a request".to_owned()));
         };
+        if let Some(session) = &self.session {
+            session.heard(&request.url, &head.headers);
+        }
         let expected = match head.framing {
             Framing::Length(length) => Some(length),
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let bounds = Bounds {
-            max: self.settings.max_body_bytes,
-            idle: self.settings.idle_timeout,
-        };
-        let broken = |_| {
-            let fault = notes.fault.take();
-            fault.unwrap_or(Fault::Truncated {
-                received: 0,
-                expected,
-            })
-        };
-        let body = body::read(response, expected, bounds, &mut clock, broken).await?;
-        Ok(Received {
+        clock.watch(Pace::new(&self.settings, head_at), notes);
+        Ok(Begun {
             head,
-            body,
             head_time: head_at - sent,
-            total_time: sent.elapsed(),
+            sent,
+            expected,
+            response,
+            clock,
         })
     }
 
-    fn builder(
+    pub(super) fn builder(
         &self,
         request: &Request,
-        (egress, fresh): (Option<&Arc<Egress>>, bool),
+        way: Way<'_>,
     ) -> Result<awc::ClientRequest, Fault> {
         if self.open.get().saturating_sub(self.busy.get()) > pools::MAX_IDLE {
             self.close_idle();
         }
-        let pools = match fresh {
+        let pools = match way.fresh {
             // The request keeps of them what it needs; nothing stays to be used again.
-            true => Pools::new(&self.parts, egress),
-            false => self.pools.borrow_mut().of(&self.parts, egress),
+            true => Pools::new(&self.parts, way.egress),
+            false => self.pools.borrow_mut().of(&self.parts, way.egress),
         };
-        request::build(pools.of(&request.url), &self.agent, request)
+        let mut builder = request::build(pools.of(&request.url), &self.agent, request)?;
+        if let Some(session) = &self.session {
+            session.put_into(&request.url, builder.headers_mut());
+        }
+        Ok(builder)
+    }
+}
+
+/// What an exchange goes over.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    egress: Option<&'a Arc<Egress>>,
+    /// On a new connection, which is not kept.
+    fresh: bool,
+}
+
+impl<'a> Way<'a> {
+    pub(super) fn of(permit: &'a impl ExchangePermit, fresh: bool) -> Self {
+        Self {
+            egress: permit.egress(),
+            fresh,
+        }
+    }
+}
+
+/// An answer of which the head has come.
+pub(super) struct Begun {
+    pub(super) head: Head,
+    pub(super) head_time: Duration,
+    /// When the request left.
+    pub(super) sent: Instant,
+    /// The length of the body, where it was announced.
+    pub(super) expected: Option<u64>,
+    pub(super) response: awc::ClientResponse,
+    pub(super) clock: Clock,
+}
+
+/// What broke a body off: the connection's own word, else a cut.
+pub(super) fn broken<E>(notes: &Notes, expected: Option<u64>) -> impl Fn(E) -> Fault {
+    move |_| {
+        let fault = notes.fault.take();
+        fault.unwrap_or(Fault::Truncated {
+            received: 0,
+            expected,
+        })
     }
 }
 
@@ -279,10 +396,10 @@ fn refusal_of_status(status: u16, headers: &Headers) -> Option<(Outcome, Hints)>
 }
 
 /// Counts an exchange while it runs.
-struct Busy<'a>(&'a Cell<usize>);
+pub(super) struct Busy<'a>(&'a Cell<usize>);
 
 impl<'a> Busy<'a> {
-    fn new(count: &'a Cell<usize>) -> Self {
+    pub(super) fn new(count: &'a Cell<usize>) -> Self {
         count.set(count.get() + 1);
         Self(count)
     }

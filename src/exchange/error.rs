@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::partial::Partial;
 use crate::model::{Method, Outcome};
 
 /// An exchange that gave no answer: where it went and what was wrong.
@@ -20,6 +21,8 @@ pub struct FetchError {
     pub method: Method,
     /// What was wrong.
     pub fault: Fault,
+    /// What was read of an answer that was cut short in its body.
+    pub partial: Option<Partial>,
 }
 
 /// What was wrong with an exchange.
@@ -66,12 +69,18 @@ pub enum Fault {
     /// DNS, TCP and TLS took longer than `connect_timeout`.
     #[error("no connection within connect_timeout")]
     ConnectTimeout,
+    /// No byte of an answer came within `first_byte_timeout`.
+    #[error("no byte of an answer within first_byte_timeout")]
+    FirstByteTimeout,
     /// The head of the answer took longer than `head_timeout`.
     #[error("no answer within head_timeout")]
     HeadTimeout,
     /// The body was silent for longer than `idle_timeout`.
     #[error("the body was silent for longer than idle_timeout")]
     IdleTimeout,
+    /// The body came slower than `min_bytes_per_second`, over a whole `min_rate_window`.
+    #[error("the body came slower than min_bytes_per_second")]
+    TooSlow,
     /// The exchange took longer than `total_timeout`, or than its permit lasts.
     #[error("the exchange was not over within total_timeout")]
     TotalTimeout,
@@ -130,19 +139,21 @@ pub enum RetryClass {
     Never,
 }
 
-impl FetchError {
+impl Fault {
     /// The outcome class.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
-        match self.fault {
-            Fault::Dns(_)
-            | Fault::Connect(_)
-            | Fault::Proxy { .. }
-            | Fault::Tls(_)
-            | Fault::Disconnected { .. } => Outcome::Network,
-            Fault::Denied { .. } => Outcome::Denied,
+        match self {
+            Self::Dns(_)
+            | Self::Connect(_)
+            | Self::Proxy { .. }
+            | Self::Tls(_)
+            | Self::Disconnected { .. } => Outcome::Network,
+            Self::Denied { .. } => Outcome::Denied,
             Fault::ConnectTimeout
+            | Fault::FirstByteTimeout
             | Fault::HeadTimeout
+            | Fault::TooSlow
             | Fault::IdleTimeout
             | Fault::TotalTimeout => Outcome::Timeout,
             Fault::Truncated { .. } => Outcome::Truncated,
@@ -153,6 +164,14 @@ impl FetchError {
             Fault::InvalidUrl(_) | Fault::InvalidHeader { .. } => Outcome::ClientError,
             Fault::Cancelled => Outcome::Cancelled,
         }
+    }
+}
+
+impl FetchError {
+    /// The outcome class.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        self.fault.outcome()
     }
 
     /// Whether and how it may be tried again.
@@ -169,7 +188,9 @@ impl FetchError {
             | Fault::Tls(_)
             | Fault::Disconnected { .. }
             | Fault::ConnectTimeout
+            | Fault::FirstByteTimeout
             | Fault::HeadTimeout
+            | Fault::TooSlow
             | Fault::IdleTimeout
             | Fault::TotalTimeout
             | Fault::Truncated { .. }
@@ -205,6 +226,7 @@ mod tests {
             host: "h.example".into(),
             method,
             fault,
+            partial: None,
         }
     }
 

@@ -23,6 +23,12 @@ pub(super) struct Notes {
     pub(super) reused: Cell<bool>,
     /// When the first byte was handed to the socket.
     pub(super) sent: Cell<Option<Instant>>,
+    /// When the first byte of an answer, an interim one or the final one, was read.
+    pub(super) first_byte: Cell<Option<Instant>>,
+    /// Bytes of the body that were read, transfer coding taken off.
+    pub(super) body_bytes: Cell<u64>,
+    /// Whether bytes followed the end of the answer.
+    pub(super) surplus: Cell<bool>,
     /// The final head as the server sent it, and when its last byte was read.
     pub(super) head: RefCell<Option<(Head, Instant)>>,
     /// What went wrong below awc; more exact than what awc makes of it.
@@ -32,6 +38,13 @@ pub(super) struct Notes {
 /// Where the exchange that is being polled lies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slot(Rc<RefCell<Option<Rc<Notes>>>>);
+
+impl Notes {
+    /// More of the body was read.
+    pub(super) fn count_body(&self, bytes: u64) {
+        self.body_bytes.set(self.body_bytes.get() + bytes);
+    }
+}
 
 impl Slot {
     /// Runs `poll` with `notes` in the slot.

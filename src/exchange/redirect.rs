@@ -1,10 +1,13 @@
 //! Where a redirect leads and what of the request goes there. Pure; the caller checks scope, robots and limits.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use thiserror::Error;
 use url::Url;
 
-use crate::model::{Method, Request};
+use super::head::Head;
+use crate::model::{Answer, Method, Request, asked_url};
 
 /// Why a redirect leads nowhere. Texts do not repeat the target: it may carry tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -12,44 +15,95 @@ pub enum RedirectError {
     /// The target is not a URL, relative to the one asked.
     #[error("the redirect's Location is not a URL")]
     NotAUrl,
+    /// Several fields name targets that differ.
+    #[error("the redirect has several Locations that differ")]
+    Several,
     /// The target is neither http nor https.
     #[error("the redirect leads to a scheme other than http and https")]
     Scheme,
-    /// The target carries a user name or a password.
-    #[error("the redirect's target carries credentials")]
-    Credentials,
+    /// What was sent encrypted would be sent again for all to read.
+    #[error("the redirect from https to http would send the request's body unencrypted")]
+    Downgrade,
+}
+
+impl RedirectError {
+    /// Whether the answer makes no sense; else it does, and must not or cannot be followed.
+    #[must_use]
+    pub const fn is_malformed(self) -> bool {
+        matches!(self, Self::NotAUrl | Self::Several)
+    }
+}
+
+/// Where an answer leads; `None`: it is no redirect. 300 is none: its choices are for people (RFC 9110 §15.4.1).
+///
+/// # Errors
+/// As [`resolve`], and when several `Location` fields differ: one of them may be what somebody smuggled in.
+#[must_use]
+pub fn target(answer: &Answer) -> Option<Result<Url, RedirectError>> {
+    let location = answer.location()?;
+    Some(match answer.has_several_locations() {
+        true => Err(RedirectError::Several),
+        false => resolve(&answer.url, &location),
+    })
+}
+
+/// Most of a redirect's body that is read: enough to keep the connection of any that a server writes by itself.
+const MOST_BODY: u64 = 64 * 1024;
+
+/// Whether a head alone says where to go on.
+pub(super) fn leads_on(head: &Head) -> bool {
+    let fields = &head.headers.0;
+    matches!(head.status, 301 | 302 | 303 | 307 | 308)
+        && fields
+            .iter()
+            .any(|(name, value)| name == "location" && !value.trim_ascii().is_empty())
+}
+
+/// Most of the body of an answer with `head` that is read, in bytes, where other answers may have `max`.
+pub(super) fn most_body(head: &Head, max: u64) -> u64 {
+    if leads_on(head) {
+        max.min(MOST_BODY)
+    } else {
+        max
+    }
 }
 
 /// The target of a redirect of `base`: relative, protocol-relative and non-ASCII targets by the URL standard.
-/// A target without a fragment keeps that of `base` (RFC 9110 §10.2.2).
+/// A target without a fragment keeps that of `base` (RFC 9110 §10.2.2). User name and password of a target are dropped.
 ///
 /// # Errors
-/// When the target is no URL, not http(s), or carries credentials.
+/// When the target is no URL or not http(s).
 pub fn resolve(base: &Url, location: &str) -> Result<Url, RedirectError> {
-    let mut target = base.join(location).map_err(|_| RedirectError::NotAUrl)?;
-    if !matches!(target.scheme(), "http" | "https") {
-        return Err(RedirectError::Scheme);
-    }
-    if !target.username().is_empty() || target.password().is_some() {
-        return Err(RedirectError::Credentials);
-    }
+    let target = base.join(location).map_err(|_| RedirectError::NotAUrl)?;
+    let mut target = asked_url(target).ok_or(RedirectError::Scheme)?;
     if target.fragment().is_none() {
         target.set_fragment(base.fragment());
     }
     Ok(target)
 }
 
-/// Headers that mean something to any server, and so may go to another origin.
+/// Headers that mean something to any server, and so may go to another origin. `Referer` is not among them: it tells
+/// one site of another.
 const CROSS_ORIGIN: [&str; 4] = ["accept", "accept-language", "content-type", "user-agent"];
 
 /// The request that follows `request` to `target` after a redirect with `status`.
 ///
 /// 303, and 301 or 302 after a POST, make it a GET without a body (RFC 9110 §15.4); 307 and 308 keep both.
-/// On another origin only headers that carry no credential stay, whatever a site calls its own.
-#[must_use]
-pub fn follow(request: &Request, status: u16, target: Url) -> Request {
+/// On another origin only headers that carry no credential stay, whatever a site calls its own. `Referer` stays as it
+/// is on the same origin; none is made.
+///
+/// # Errors
+/// When a body that was sent over https would go over http. A request without one may: it carries nothing by then.
+pub fn follow(request: &Request, status: u16, target: Url) -> Result<Request, RedirectError> {
     let becomes_get =
         status == 303 || (matches!(status, 301 | 302) && request.method == Method::Post);
+    let body = match becomes_get {
+        true => Bytes::new(),
+        false => request.body.clone(),
+    };
+    if !body.is_empty() && request.url.scheme() == "https" && target.scheme() == "http" {
+        return Err(RedirectError::Downgrade);
+    }
     let same_origin = request.url.origin() == target.origin();
     let keeps = |name: &str| {
         let known = || {
@@ -60,7 +114,7 @@ pub fn follow(request: &Request, status: u16, target: Url) -> Request {
         (same_origin || known())
             && !(becomes_get && name.to_ascii_lowercase().starts_with("content-"))
     };
-    Request {
+    Ok(Request {
         method: if becomes_get {
             Method::Get
         } else {
@@ -72,141 +126,81 @@ pub fn follow(request: &Request, status: u16, target: Url) -> Request {
             .filter(|(name, _)| keeps(name))
             .cloned()
             .collect(),
-        body: if becomes_get {
-            Bytes::new()
-        } else {
-            request.body.clone()
-        },
+        body,
         url: target,
+    })
+}
+
+/// The way of one task through redirects: it ends where it is too long, or in a circle.
+#[derive(Debug)]
+pub struct Chain {
+    most: u32,
+    hops: u32,
+    /// What was asked since a server last gave a cookie.
+    asked: HashSet<(Method, Url)>,
+}
+
+/// Why a chain of redirects ends without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ChainError {
+    /// It is longer than `exchange.max_redirects`.
+    #[error("more than {0} redirects")]
+    TooLong(u32),
+    /// It leads to what was asked before, and nothing has changed since: it would go on for ever.
+    #[error("redirects in a circle")]
+    Circle,
+}
+
+impl Chain {
+    /// A chain of at most `most` redirects.
+    #[must_use]
+    pub fn new(most: u32) -> Self {
+        Self {
+            most,
+            hops: 0,
+            asked: HashSet::new(),
+        }
+    }
+
+    /// Goes on from `request`, which `answer` redirects, to `next`.
+    ///
+    /// A page that leads to itself and sets a cookie is asked again: with the cookie it may answer. So a circle is one
+    /// only if no answer in it set a cookie.
+    ///
+    /// # Errors
+    /// When `next` must not be asked.
+    pub fn go_on(
+        &mut self,
+        request: &Request,
+        answer: &Answer,
+        next: &Request,
+    ) -> Result<(), ChainError> {
+        let of = |request: &Request| {
+            let mut url = request.url.clone();
+            url.set_fragment(None);
+            (request.method, url)
+        };
+        if answer
+            .headers
+            .0
+            .iter()
+            .any(|(name, _)| name == "set-cookie")
+        {
+            self.asked.clear();
+        } else {
+            self.asked.insert(of(request));
+        }
+        if self.asked.contains(&of(next)) {
+            return Err(ChainError::Circle);
+        }
+        if self.hops >= self.most {
+            return Err(ChainError::TooLong(self.most));
+        }
+        self.hops += 1;
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn url(text: &str) -> Url {
-        Url::parse(text).unwrap()
-    }
-
-    #[test]
-    fn targets_by_the_url_standard() {
-        let base = url("http://a.example/dir/rel?x=1#frag");
-        for (location, target) in [
-            ("sib", "http://a.example/dir/sib#frag"),
-            ("?page=2", "http://a.example/dir/rel?page=2#frag"),
-            ("../x", "http://a.example/x#frag"),
-            ("/abs", "http://a.example/abs#frag"),
-            ("//b.example/p", "http://b.example/p#frag"),
-            ("https://b.example", "https://b.example/#frag"),
-            ("/new#own", "http://a.example/new#own"),
-            ("", "http://a.example/dir/rel?x=1#frag"),
-            (" /spaced path ", "http://a.example/spaced%20path#frag"),
-            ("/中文", "http://a.example/%E4%B8%AD%E6%96%87#frag"),
-            (
-                "http://bücher.example/",
-                "http://xn--bcher-kva.example/#frag",
-            ),
-            ("http:\\\\b.example\\p", "http://b.example/p#frag"),
-            ("HTTP://B.EXAMPLE:80/", "http://b.example/#frag"),
-        ] {
-            assert_eq!(
-                resolve(&base, location).unwrap().as_str(),
-                target,
-                "{location:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn targets_that_are_refused() {
-        let base = url("http://a.example/");
-        for (location, error) in [
-            ("http://", RedirectError::NotAUrl),
-            ("http://[::1", RedirectError::NotAUrl),
-            ("javascript:alert(1)", RedirectError::Scheme),
-            ("file:///etc/passwd", RedirectError::Scheme),
-            ("ftp://a.example/", RedirectError::Scheme),
-            ("http://user@b.example/", RedirectError::Credentials),
-            ("http://:secret@b.example/", RedirectError::Credentials),
-        ] {
-            assert_eq!(resolve(&base, location), Err(error), "{location:?}");
-        }
-    }
-
-    fn post() -> Request {
-        let header = |name: &str| (name.to_owned(), "v".to_owned());
-        Request {
-            method: Method::Post,
-            url: url("https://a.example/form"),
-            headers: [
-                "Accept",
-                "Content-Type",
-                "Cookie",
-                "Authorization",
-                "X-Api-Key",
-            ]
-            .map(header)
-            .to_vec(),
-            body: Bytes::from("a=1"),
-        }
-    }
-
-    fn names(request: &Request) -> Vec<&str> {
-        request
-            .headers
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect()
-    }
-
-    #[test]
-    fn method_and_body_survive_as_the_status_says() {
-        for (status, method) in [
-            (301, Method::Get),
-            (302, Method::Get),
-            (303, Method::Get),
-            (307, Method::Post),
-            (308, Method::Post),
-        ] {
-            let next = follow(&post(), status, url("https://a.example/next"));
-            assert_eq!(next.method, method, "{status}");
-            assert_eq!(next.body.is_empty(), method == Method::Get, "{status}");
-            assert_eq!(
-                names(&next).contains(&"Content-Type"),
-                method == Method::Post
-            );
-            assert!(names(&next).contains(&"Cookie"), "{status}");
-        }
-        let get = Request::get(url("https://a.example/"));
-        assert_eq!(
-            follow(&get, 301, url("https://a.example/x")).method,
-            Method::Get
-        );
-    }
-
-    #[test]
-    fn credentials_stay_with_their_origin() {
-        for other in [
-            "https://b.example/",
-            "http://a.example/",
-            "https://a.example:444/",
-        ] {
-            let next = follow(&post(), 307, url(other));
-            assert_eq!(names(&next), ["Accept", "Content-Type"], "{other}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_location_gives_a_url_that_may_be_asked_or_an_error(location in ".{0,80}") {
-            if let Ok(target) = resolve(&url("http://a.example/b"), &location) {
-                prop_assert!(target.has_host());
-                prop_assert!(matches!(target.scheme(), "http" | "https"));
-                prop_assert!(target.username().is_empty() && target.password().is_none());
-            }
-        }
-    }
-}
+#[path = "redirect_tests.rs"]
+mod tests;

@@ -4,6 +4,9 @@
 //! nothing but the status and how the body ends. Interim heads are dropped, a body that ends at close is
 //! announced as HTTP/1.0, an early end is an error, and what follows an answer is never taken for the next.
 
+mod writing;
+
+use std::fmt::Write;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -29,8 +32,12 @@ const INTERIM_HEADS: usize = 32;
 enum State {
     /// Between two exchanges.
     Idle,
-    /// A request is on its way, its answer has not come.
-    Head { end: HeadEnd, interim: usize },
+    /// A request is on its way, its answer has not come. `blank` counts the line ends before its status line.
+    Head {
+        end: HeadEnd,
+        interim: usize,
+        blank: usize,
+    },
     /// A body of known length.
     Length { left: u64, length: u64 },
     /// A chunked body.
@@ -49,9 +56,13 @@ pub(super) struct Wire<S> {
     stream: S,
     slot: Slot,
     notes: Rc<Notes>,
+    /// Notes that nobody reads, for what comes between two exchanges.
+    unread: Rc<Notes>,
     state: State,
     to_head: bool,
     served: bool,
+    /// The server takes no more of the request: what is still written of it is thrown away.
+    deaf: bool,
     max_head: usize,
     /// Read from the stream and not yet looked at.
     input: BytesMut,
@@ -66,9 +77,11 @@ impl<S> Wire<S> {
             stream,
             slot,
             notes: Rc::default(),
+            unread: Rc::default(),
             state: State::Idle,
             to_head: false,
             served: false,
+            deaf: false,
             max_head,
             input: BytesMut::new(),
             output: BytesMut::new(),
@@ -84,14 +97,16 @@ impl<S> Wire<S> {
         self.state = State::Head {
             end: HeadEnd::default(),
             interim: 0,
+            blank: 0,
         };
     }
 
     /// The answer is complete.
     fn finish(&mut self) {
+        self.notes.surplus.set(!self.input.is_empty());
         self.served = true;
         self.state = State::Idle;
-        self.notes = Rc::default();
+        self.notes = Rc::clone(&self.unread);
     }
 
     fn fail(&mut self, fault: Fault) -> io::Error {
@@ -128,23 +143,33 @@ impl<S> Wire<S> {
     /// Looks through `input`; `false` when more is needed.
     fn step(&mut self) -> Result<bool, Fault> {
         match &mut self.state {
-            State::Head { end, interim } => {
+            State::Head {
+                end,
+                interim,
+                blank,
+            } => {
                 let limit = self.max_head;
                 let too_large = Fault::HeaderTooLarge {
                     limit: limit as u64,
                 };
+                // Empty lines before a status line are put up with (RFC 9112 §2.2), and counted as part of the head.
+                let line_ends = self.input.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
+                let skip = if end.is_new() { line_ends.count() } else { 0 };
+                self.input.advance(skip);
+                *blank += skip;
+                // Before its end is looked for, so that it is the same fault however the bytes come.
+                if !head::may_begin(&self.input) {
+                    let text = "it does not begin with `HTTP/1.`";
+                    return Err(Fault::Protocol(text.to_owned()));
+                }
                 let Some(length) = end.find(&self.input) else {
-                    if !head::may_begin(&self.input) {
-                        let text = "it does not begin with `HTTP/1.`";
-                        return Err(Fault::Protocol(text.to_owned()));
-                    }
-                    return if self.input.len() > limit {
+                    return if self.input.len() + *blank > limit {
                         Err(too_large)
                     } else {
                         Ok(false)
                     };
                 };
-                if length > limit {
+                if length + *blank > limit {
                     return Err(too_large);
                 }
                 let head = head::parse(&self.input[..length], self.to_head)?;
@@ -157,6 +182,7 @@ impl<S> Wire<S> {
                     100..=199 => {
                         *interim += 1;
                         *end = HeadEnd::default();
+                        *blank = 0;
                         if *interim > INTERIM_HEADS {
                             let text = "too many interim answers";
                             return Err(Fault::Protocol(text.to_owned()));
@@ -168,12 +194,13 @@ impl<S> Wire<S> {
                 Ok(true)
             }
             State::Chunked(chunks) => {
-                let before = self.output.len();
-                if chunks.feed(&mut self.input, &mut self.output)? {
+                let (before, received) = (self.output.len(), chunks.received());
+                let ended = chunks.feed(&mut self.input, &mut self.output)?;
+                self.notes.count_body(chunks.received() - received);
+                if ended {
                     self.finish();
-                    return Ok(true);
                 }
-                Ok(self.output.len() > before)
+                Ok(ended || self.output.len() > before)
             }
             _ => Ok(true),
         }
@@ -184,18 +211,19 @@ impl<S> Wire<S> {
         let framing = head.framing;
         let minor = u8::from(framing != Framing::UntilClose);
         let status = head.status;
-        let close = if head.persistent {
+        let close = if head.persistent && !self.deaf {
             ""
         } else {
             "connection: close\r\n"
         };
-        let body = match framing {
-            Framing::Length(length) => format!("content-length: {length}\r\n"),
-            Framing::Chunked => "transfer-encoding: chunked\r\n".to_owned(),
-            Framing::None | Framing::UntilClose => String::new(),
+        // Written into a buffer: it cannot fail.
+        let _ = write!(self.output, "HTTP/1.{minor} {status}\r\n");
+        let _ = match framing {
+            Framing::Length(length) => write!(self.output, "content-length: {length}\r\n"),
+            Framing::Chunked => self.output.write_str("transfer-encoding: chunked\r\n"),
+            Framing::None | Framing::UntilClose => Ok(()),
         };
-        let rewritten = format!("HTTP/1.{minor} {status}\r\n{body}{close}\r\n");
-        self.output.extend_from_slice(rewritten.as_bytes());
+        let _ = write!(self.output, "{close}\r\n");
         self.notes.head.replace(Some((head, Instant::now())));
         match framing {
             Framing::None | Framing::Length(0) => self.finish(),
@@ -244,9 +272,40 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         Poll::Ready(Ok(count))
     }
 
+    /// A body that came with its head goes on with it: one call of awc's less.
+    fn put_with_head(&mut self, buf: &mut ReadBuf<'_>) -> usize {
+        match &self.state {
+            State::Length { left, .. } if !self.input.is_empty() && self.output.is_empty() => {
+                let count = put(&mut self.input, buf, *left);
+                self.body_came(count as u64);
+                count
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes of a body that is not chunked were handed on.
+    fn body_came(&mut self, count: u64) {
+        self.notes.count_body(count);
+        match &mut self.state {
+            State::Length { left, .. } if count > 0 => {
+                *left -= count;
+                if *left == 0 {
+                    self.finish();
+                }
+            }
+            State::UntilClose { received } => *received += count,
+            _ => {}
+        }
+    }
+
     fn read_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.reserve(READ);
-        pin!(self.stream.read_buf(&mut self.input)).poll(cx)
+        let count = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
+        if count > 0 && self.notes.first_byte.get().is_none() {
+            self.notes.first_byte.set(Some(Instant::now()));
+        }
+        Poll::Ready(Ok(count))
     }
 
     /// One piece for awc; zero bytes are the end.
@@ -257,7 +316,8 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     ) -> Poll<io::Result<usize>> {
         loop {
             if !self.output.is_empty() {
-                return Poll::Ready(Ok(put(&mut self.output, buf, u64::MAX)));
+                let given = put(&mut self.output, buf, u64::MAX);
+                return Poll::Ready(Ok(given + self.put_with_head(buf)));
             }
             let limit = match &self.state {
                 // What comes unasked makes awc's pool drop the connection.
@@ -276,16 +336,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
                 }
             };
             let count = ready!(self.read_through(cx, buf, limit))?;
-            match &mut self.state {
-                State::Length { left, .. } if count > 0 => {
-                    *left -= count as u64;
-                    if *left == 0 {
-                        self.finish();
-                    }
-                }
-                State::UntilClose { received } => *received += count as u64,
-                _ => {}
-            }
+            self.body_came(count as u64);
             return Poll::Ready(Ok(count));
         }
     }
@@ -325,34 +376,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        if matches!(this.state, State::Idle) {
-            this.begin(buf);
-        }
-        match ready!(Pin::new(&mut this.stream).poll_write(cx, buf)) {
-            Err(error) => {
-                let fault = this.ended(Some(&error));
-                Poll::Ready(Err(fault.map_or(error, |fault| this.fail(fault))))
-            }
-            done => Poll::Ready(done),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
-    }
-}
-
 impl<S: AsyncRead + AsyncWrite + Unpin> ActixStream for Wire<S> {
     // awc's bound asks for these two; its HTTP/1 client polls reads and writes only.
     fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<Ready>> {
@@ -364,5 +387,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActixStream for Wire<S> {
     }
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

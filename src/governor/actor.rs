@@ -158,6 +158,7 @@ impl RateGovernor {
             log_release(&self.registry, &self.ledger, permit, now);
         }
         self.ledger.handle(now, msg, &mut self.actions);
+        self.ledger.sweep();
         // Remembered before it is handed out: a permit is never out and unknown.
         self.ledger.save(&mut self.registry.carried());
         self.act(now, ctx);
@@ -167,7 +168,7 @@ impl RateGovernor {
     fn act(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut actions = std::mem::take(&mut self.actions);
         let mut store = Vec::new();
-        let mut keep = false;
+        let mut named = false;
         for action in actions.drain(..) {
             match action {
                 Action::Grant {
@@ -182,7 +183,7 @@ impl RateGovernor {
                 },
                 Action::Load => store.push(Job::Load),
                 Action::LoadLearned => store.push(Job::LoadLearned),
-                Action::KeepLearned => keep = true,
+                Action::KeepLearned => named = true,
                 Action::Store { permit, uses } => store.push(Job::Record(permit, uses)),
             }
         }
@@ -191,8 +192,8 @@ impl RateGovernor {
         for job in store {
             self.ask_store(job, ctx);
         }
-        if keep {
-            self.keep(ctx);
+        if named {
+            self.keep(true, ctx);
         }
         self.arm(now, ctx);
     }

@@ -199,6 +199,18 @@ pub struct Retune {
     pub limits: LimitSettings,
 }
 
+/// The least time between two requests on the host of `lane` (in `crawl` mode; else on its site), whatever the limits
+/// allow: what a `Crawl-delay` asks for. It holds as long as this governor, or one that follows it, remembers the host,
+/// so say it before each request; said again it costs nothing.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Ceiling {
+    /// A lane of the host.
+    pub lane: Arc<LaneKey>,
+    /// The time; `None`: only what the limits ask for.
+    pub interval: Option<Duration>,
+}
+
 /// Grant nothing for a target.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -248,8 +260,36 @@ pub struct GovernorSnapshot {
     /// Why used quota cannot be stored at present: nothing that needs it is granted meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
-    /// Lanes, sorted by key: `site`, `site@host`, then the endpoint.
+    /// Lanes, sorted by key: `site`, `site@host`, then the endpoint. Those that nobody asked for lately may be
+    /// missing where there are many hosts.
     pub lanes: Vec<LaneSnapshot>,
+    /// Sums over lanes that are missing, by site and endpoint. One that came back counts here with what it did
+    /// before, and among `lanes` with what it did since.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedLanes>,
+}
+
+/// What lanes did that are kept no more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DroppedLanes {
+    /// The site.
+    pub site: String,
+    /// The endpoint.
+    pub endpoint: String,
+    /// How often a lane was dropped.
+    pub lanes: u64,
+    /// Most permits ever out at once in one of them.
+    pub peak_in_flight: u32,
+    /// Permits granted.
+    pub granted: u64,
+    /// Reports by outcome class.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Decisions of the adaptive law.
+    pub learning_events: u64,
+    /// Requests that were not granted in the instant they asked.
+    pub deferred: u64,
+    /// Requests that were sent away.
+    pub refused: u64,
 }
 
 /// State of one lane.

@@ -18,8 +18,9 @@ pub use self::actor::{
 };
 pub use self::handle::Governor;
 pub use self::messages::{
-    Acquire, Cancel, Drain, GovernorSnapshot, Hints, LaneKey, LaneSnapshot, Pause, PermitId,
-    Refused, Release, Report, Resume, Retune, Snapshot, Target, Ticket, WaitReason,
+    Acquire, Cancel, Ceiling, Drain, DroppedLanes, GovernorSnapshot, Hints, LaneKey, LaneSnapshot,
+    Pause, PermitId, Refused, Release, Report, Resume, Retune, Snapshot, Target, Ticket,
+    WaitReason,
 };
 pub use self::permit::{Permit, Receipt};
 pub use self::quota_store::{

@@ -25,7 +25,7 @@ impl Job {
         match self {
             Self::Load => Box::new(|error| StoreAnswer::Loaded(Err(error))),
             Self::LoadLearned => Box::new(|error| StoreAnswer::Learned(Err(error))),
-            Self::KeepLearned(_) => Box::new(|error| StoreAnswer::Kept(Err(error))),
+            Self::KeepLearned(_) => Box::new(|error| StoreAnswer::Kept(Err(error), 1)),
             Self::Record(permit, _) => {
                 let permit = *permit;
                 Box::new(move |error| StoreAnswer::Recorded(permit, Err(error)))
@@ -39,7 +39,8 @@ impl Job {
 #[rtype(result = "()")]
 pub(crate) enum StoreAnswer {
     Learned(Result<Vec<LearnedLane>, QuotaStoreError>),
-    Kept(Result<(), QuotaStoreError>),
+    /// With the number of jobs that it answers.
+    Kept(Result<(), QuotaStoreError>, usize),
     Loaded(Result<Vec<PastUse>, QuotaStoreError>),
     Recorded(PermitId, Result<Recorded, QuotaStoreError>),
 }
@@ -96,7 +97,7 @@ fn answer(store: &mut dyn QuotaStore, job: Job) -> StoreAnswer {
     match job {
         Job::Load => StoreAnswer::Loaded(store.load(now)),
         Job::LoadLearned => StoreAnswer::Learned(store.learned()),
-        Job::KeepLearned(lanes) => StoreAnswer::Kept(store.keep_learned(&lanes)),
+        Job::KeepLearned(lanes) => StoreAnswer::Kept(store.keep_learned(&lanes), 1),
         Job::Record(permit, uses) => {
             let recorded = store.record(now, &[uses]);
             let first = recorded.and_then(|answers| {
@@ -121,16 +122,25 @@ fn run(mut store: Box<dyn QuotaStore>, jobs: &Receiver<Job>, answers: &Recipient
         // All that waits shares one commit.
         let mut permits = Vec::new();
         let mut uses = Vec::new();
+        let (mut learned, mut keeps) = (Vec::new(), 0);
         for job in std::iter::once(first).chain(jobs.try_iter()) {
             match job {
-                job @ (Job::Load | Job::LoadLearned | Job::KeepLearned(_)) => {
+                job @ (Job::Load | Job::LoadLearned) => {
                     answers.do_send(answer(store.as_mut(), job));
+                }
+                Job::KeepLearned(lanes) => {
+                    // Later words on a lane come later, and replace what was said before.
+                    learned.extend(lanes);
+                    keeps += 1;
                 }
                 Job::Record(permit, used) => {
                     permits.push(permit);
                     uses.push(used);
                 }
             }
+        }
+        if keeps > 0 {
+            answers.do_send(StoreAnswer::Kept(store.keep_learned(&learned), keeps));
         }
         if permits.is_empty() {
             continue;

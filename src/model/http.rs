@@ -1,8 +1,11 @@
 //! A request as it is asked for and an answer as it arrived: plain values between site, exchange and platform.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
+use thiserror::Error;
 use url::Url;
 
 /// The methods that site definitions may use.
@@ -77,7 +80,7 @@ impl Headers {
 }
 
 /// A whole answer: body read to its end and content-decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The URL that was asked.
     pub url: Url,
@@ -87,10 +90,35 @@ pub struct Answer {
     pub headers: Headers,
     /// The decoded body.
     pub body: Bytes,
+    /// What the labels of the body say and is not so.
+    pub notes: Vec<BodyNote>,
     /// From the first byte sent to the last byte of the head.
     pub head_time: Duration,
     /// From the first byte sent to the last byte of the body.
     pub total_time: Duration,
+}
+
+/// A label of a body that was not true, and was put up with.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BodyNote {
+    /// It is not encoded as its `Content-Encoding` says: it was left as it is.
+    #[error("labelled {0} and not encoded")]
+    NotEncoded(&'static str),
+    /// It is gzip under the label of another coding.
+    #[error("labelled {0} and gzip")]
+    OtherCoding(&'static str),
+    /// A text that was compressed once more than its label says.
+    #[error("encoded twice under one label")]
+    EncodedTwice,
+    /// The label names something that is no coding known: it was skipped.
+    #[error("labelled with the unknown coding {0:?}")]
+    UnknownCoding(String),
+    /// The label speaks of the compression of a gzip file, which was left as it is.
+    #[error("a gzip file labelled with its own compression")]
+    ArchiveKept,
+    /// There were bytes behind the end of the encoded body: they were dropped.
+    #[error("bytes behind the end of the encoded body")]
+    BytesBehind,
 }
 
 impl Answer {
@@ -106,11 +134,50 @@ impl Answer {
             .to_ascii_lowercase()
     }
 
-    /// The `Location` of a redirect (301, 302, 303, 307, 308), as it was sent.
+    /// The `Location` of a redirect (301, 302, 303, 307, 308) as text: the first that is not empty. Bytes beyond ASCII
+    /// are percent-encoded one by one, as browsers do: UTF-8 and any other encoding come back as they were sent.
+    ///
+    /// 300, 304, 305 and 306 lead nowhere by themselves (RFC 9110 §15.4.1, §15.4.5 to §15.4.7).
     #[must_use]
-    pub fn location(&self) -> Option<&str> {
-        matches!(self.status, 301 | 302 | 303 | 307 | 308)
-            .then(|| self.headers.get("location"))
-            .flatten()
+    pub fn location(&self) -> Option<Cow<'_, str>> {
+        self.locations().next()
+    }
+
+    /// Whether a redirect names several targets that differ: which one is meant nobody can say.
+    #[must_use]
+    pub fn has_several_locations(&self) -> bool {
+        let mut all = self.locations();
+        all.next()
+            .is_some_and(|first| all.any(|other| other != first))
+    }
+
+    fn locations(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let leads = matches!(self.status, 301 | 302 | 303 | 307 | 308);
+        let fields = self
+            .headers
+            .0
+            .iter()
+            .filter(move |(name, _)| leads && name == "location");
+        fields
+            .map(|(_, value)| ascii_text(value.trim_ascii()))
+            .filter(|text| !text.is_empty())
+    }
+}
+
+fn ascii_text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() => text.into(),
+        _ => {
+            let mut out = String::with_capacity(bytes.len() + 16);
+            for byte in bytes {
+                match byte.is_ascii() {
+                    true => out.push(char::from(*byte)),
+                    false => {
+                        let _ = write!(out, "%{byte:02X}");
+                    }
+                }
+            }
+            out.into()
+        }
     }
 }

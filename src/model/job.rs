@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use super::UrlRules;
 
 /// A name that is not one of the allowed ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +60,13 @@ macro_rules! named {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
 
-        impl FromStr for $type {
+        impl ::std::str::FromStr for $type {
             type Err = ParseNameError;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
@@ -77,6 +78,7 @@ macro_rules! named {
         }
     };
 }
+pub(super) use named;
 
 named! {
     /// What a job starts from.
@@ -122,6 +124,16 @@ named! {
     }
 }
 
+named! {
+    /// Whether a site's cookies are kept.
+    CookiePolicy ("cookie policy") {
+        /// Kept and sent back (RFC 6265), across runs.
+        Keep = "keep",
+        /// Neither kept nor sent.
+        Off = "off",
+    }
+}
+
 /// What a job starts from, by mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -152,6 +164,8 @@ pub struct CrawlRules {
     pub max_pages: Option<u64>,
     /// Whether robots.txt is consulted.
     pub robots: RobotsPolicy,
+    /// What a page is recognised by.
+    pub urls: UrlRules,
 }
 
 impl Default for CrawlRules {
@@ -163,6 +177,7 @@ impl Default for CrawlRules {
             max_depth: None,
             max_pages: None,
             robots: RobotsPolicy::Obey,
+            urls: UrlRules::default(),
         }
     }
 }

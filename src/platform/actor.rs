@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::FutureExt;
-use slog::{debug, error, info};
+use slog::{debug, error, info, warn};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -18,10 +18,11 @@ use super::context::{Assignment, Context as Shared};
 use super::messages::{
     Answered, Crash, CutOff, Dismiss, Finished, Look, PlatformGone, Roomy, SiteEnd, SiteEnded, Stop,
 };
+use super::sessions::Held;
 use super::{shares, worker};
 use crate::exchange::Client;
 use crate::governor::{LimitsChanged, Subscribe, Target};
-use crate::model::{Completion, Mode, Task, TaskId, UnixMillis};
+use crate::model::{Completion, Mode, RobotsPolicy, Task, TaskId, UnixMillis};
 use crate::observe::{SiteMeter, SiteState};
 use crate::store::{Exchange, LaneRoom, Leased, StoreError};
 
@@ -277,6 +278,50 @@ impl PlatformActor {
         told.unwrap_or_else(|| "what failed is asked again later".to_owned())
     }
 
+    /// Begins to work, with the session of its account.
+    fn begin(&mut self, session: Option<Held>, ctx: &mut Context<Self>) {
+        let settings = &self.assignment.settings;
+        // The client is bound to this thread, so it is made here.
+        let client = match Client::within(
+            &self.assignment.network,
+            &settings.exchange,
+            &settings.user_agent,
+        ) {
+            Ok(client) => client,
+            Err(why) => {
+                let why = format!("the HTTP client cannot be made: {why}");
+                return self.finish(SiteEnd::Failed(why));
+            }
+        };
+        let client = match &session {
+            Some(held) => client.with_session(held.session()),
+            None => client,
+        };
+        let places = match self.assignment.job.mode {
+            Mode::Crawl => KNOWN_PLACES,
+            _ => 1,
+        };
+        if self.assignment.site.robots() == RobotsPolicy::Off {
+            warn!(
+                self.assignment.log,
+                "robots.txt is not consulted: it is switched off for this site"
+            );
+        }
+        let me = ctx.address();
+        self.shared = Some(Rc::new(Shared::new(
+            self.assignment.clone(),
+            client,
+            session,
+            places,
+            self.stopping.subscribe(),
+            Box::new(move || me.do_send(Roomy)),
+        )));
+        self.assignment
+            .governor
+            .tell(Subscribe(ctx.address().recipient()));
+        self.exchange(ctx);
+    }
+
     fn scaled(&self, time: Duration) -> Duration {
         time.mul_f64(self.assignment.settings.test_time_scale)
     }
@@ -320,35 +365,22 @@ impl Actor for PlatformActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // The client is bound to this thread, so it is made here.
-        let settings = &self.assignment.settings;
-        match Client::within(
-            &self.assignment.network,
-            &settings.exchange,
-            &settings.user_agent,
-        ) {
-            Ok(client) => {
-                let places = match self.assignment.job.mode {
-                    Mode::Crawl => KNOWN_PLACES,
-                    _ => 1,
-                };
-                let me = ctx.address();
-                self.shared = Some(Rc::new(Shared::new(
-                    self.assignment.clone(),
-                    client,
-                    places,
-                    self.stopping.subscribe(),
-                    Box::new(move || me.do_send(Roomy)),
-                )));
-                self.assignment
-                    .governor
-                    .tell(Subscribe(ctx.address().recipient()));
-                self.exchange(ctx);
-            }
-            Err(why) => self.finish(SiteEnd::Failed(format!(
-                "the HTTP client cannot be made: {why}"
-            ))),
-        }
+        let Assignment {
+            sessions,
+            site,
+            settings,
+            ..
+        } = self.assignment.clone();
+        // Nothing is leased or asked before it is known who asks.
+        let opening = async move { sessions.of_site(site.name(), &settings).await };
+        ctx.wait(
+            opening
+                .into_actor(self)
+                .map(|opened, me, ctx| match opened {
+                    Ok(session) => me.begin(session, ctx),
+                    Err(why) => me.finish(SiteEnd::Failed(why.to_string())),
+                }),
+        );
     }
 }
 
@@ -358,6 +390,9 @@ impl Handler<Finished> for PlatformActor {
     fn handle(&mut self, Finished(completion): Finished, ctx: &mut Self::Context) {
         self.workers.0.remove(&completion.task);
         self.completions.push(completion);
+        if let Some(why) = self.shared.as_ref().and_then(|shared| shared.fatal.take()) {
+            return self.finish(SiteEnd::Failed(why));
+        }
         self.exchange(ctx);
     }
 }

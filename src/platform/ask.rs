@@ -3,9 +3,10 @@
 use slog::debug;
 
 use super::context::Context;
+use super::media::Download;
 use super::permit::{self, NoPermit, Waiting};
 use super::way::{self, Routed};
-use crate::exchange::{FetchError, RetryClass};
+use crate::exchange::{FetchError, RetryClass, Timed};
 use crate::governor::hints::hints;
 use crate::governor::{Hints, Pause, Target};
 use crate::model::{Answer, Name, Outcome, Request, UnixMillis};
@@ -52,7 +53,18 @@ pub(super) struct Heard<V> {
 pub(super) async fn ask<V>(
     context: &Context,
     ask: &Ask<'_>,
+    waiting: Waiting<'_>,
+    judge: impl Fn(&Answer) -> (Outcome, V),
+) -> Result<Result<Heard<V>, FetchError>, NoPermit> {
+    ask_into(context, ask, waiting, None, judge).await
+}
+
+/// As [`ask`]; with `file`, a large body goes there, and `judge` sees its first bytes.
+pub(super) async fn ask_into<V>(
+    context: &Context,
+    ask: &Ask<'_>,
     mut waiting: Waiting<'_>,
+    mut file: Option<&mut Download>,
     judge: impl Fn(&Answer) -> (Outcome, V),
 ) -> Result<Result<Heard<V>, FetchError>, NoPermit> {
     let lane = context.lane(ask.endpoint, ask.lane);
@@ -74,9 +86,12 @@ pub(super) async fn ask<V>(
                 }
             },
         };
-        let permit = Routed {
-            permit: granted.permit,
-            slot,
+        let permit = Timed {
+            permit: Routed {
+                permit: granted.permit,
+                slot,
+            },
+            total_timeout: lane.total_timeout,
         };
         let again = fresh || !tried.is_empty() || ask.kind == Kind::Again;
         if ask.kind == Kind::First && !fresh && tried.is_empty() {
@@ -96,13 +111,19 @@ pub(super) async fn ask<V>(
             (outcome, said, verdict)
         };
         let mut weighed = None;
-        let exchanged = context
-            .client
-            .exchange_judged(permit, ask.request, fresh, |answer| {
-                let (outcome, said, _) = weighed.insert(weigh(answer));
-                (!outcome.is_success()).then_some((*outcome, *said))
-            })
-            .await;
+        let refusal = |answer: &Answer| {
+            let (outcome, said, _) = weighed.insert(weigh(answer));
+            (!outcome.is_success()).then_some((*outcome, *said))
+        };
+        let (client, request) = (&context.client, ask.request);
+        let exchanged = match file.as_deref_mut() {
+            None => {
+                client
+                    .exchange_judged(permit, request, fresh, refusal)
+                    .await
+            }
+            Some(file) => client.download(permit, request, fresh, file, refusal).await,
+        };
         if way::heard(context, egress.as_ref(), &exchanged.result)
             && let Err(error) = exchanged.result
         {
@@ -118,8 +139,16 @@ pub(super) async fn ask<V>(
             waiting = Waiting::new(context, ask.lane);
             continue;
         }
+        if exchanged.surplus {
+            debug!(context.assignment.log, "bytes came after the end of an answer: its length may be wrong";
+                "host" => ask.request.url.host_str().unwrap_or_default());
+        }
         match exchanged.result {
             Ok(answer) => {
+                for note in &answer.notes {
+                    debug!(context.assignment.log, "an untrue label was put up with";
+                        "host" => answer.url.host_str(), "what" => %note);
+                }
                 let (outcome, hints, verdict) = weighed.unwrap_or_else(|| weigh(&answer));
                 granted
                     .meter

@@ -10,18 +10,20 @@ use actix::Addr;
 use slog::Logger;
 use tokio::sync::watch;
 
+use super::answers;
 use super::budget::RetryBudget;
 use super::health::Health;
 use super::known::Known;
-use super::robots::RobotsCache;
+use super::robots::{Manners, RobotsCache};
+use super::sessions::{Held, Sessions};
 use super::shares::Shares;
 use crate::exchange::{Client, Network};
 use crate::governor::{Governor, LaneKey, WaitReason};
 use crate::model::{Job, Name, Outcome, Timestamp, UnixMillis};
 use crate::observe::{Metrics, SiteMeter};
-use crate::settings::Settings;
+use crate::settings::{CacheMode, Settings};
 use crate::site::Site;
-use crate::store::Store;
+use crate::store::{CacheStore, Store};
 
 /// What a PlatformActor is given: one site of one job.
 #[derive(Clone)]
@@ -38,6 +40,10 @@ pub struct Assignment {
     pub network: Network,
     /// Where tasks come from and results go.
     pub store: Addr<Store>,
+    /// What earlier runs knew of servers.
+    pub caches: CacheStore,
+    /// Where the cookies of its account are.
+    pub sessions: Sessions,
     /// The job's counters.
     pub metrics: Metrics,
     /// Holds back new leases while those who read the records are behind.
@@ -53,7 +59,12 @@ pub type Credit = Arc<dyn Fn() -> bool + Send + Sync>;
 pub(super) struct Context {
     pub(super) assignment: Assignment,
     pub(super) client: Client,
+    /// Its session, where cookies are kept.
+    pub(super) session: Option<Held>,
     pub(super) robots: RobotsCache,
+    pub(super) manners: Manners,
+    /// Whether answers are kept for the next run.
+    pub(super) cache: CacheMode,
     pub(super) known: RefCell<Known>,
     /// The site's counters.
     pub(super) meter: SiteMeter,
@@ -71,12 +82,16 @@ pub(super) struct Context {
     pub(super) trouble: Cell<Option<Trouble>>,
     /// Why the last request that has to wait has to.
     pub(super) waits_for: RefCell<String>,
+    /// Why the site cannot go on: a file could not be saved.
+    pub(super) fatal: RefCell<Option<String>>,
 }
 
 /// A queue's endpoint as the governor knows it, and how it fares.
 pub(super) struct Lane {
     pub(super) key: Arc<LaneKey>,
     pub(super) health: Cell<Health>,
+    /// How long an exchange may take, where that is not as the settings have it for all.
+    pub(super) total_timeout: Option<Duration>,
 }
 
 /// Since when a site has given nothing but refusals.
@@ -92,6 +107,7 @@ impl Context {
     pub(super) fn new(
         assignment: Assignment,
         client: Client,
+        session: Option<Held>,
         known_places: usize,
         stopping: watch::Receiver<bool>,
         roomy: Box<dyn Fn()>,
@@ -102,13 +118,17 @@ impl Context {
             roomy,
             budgets: RefCell::default(),
             born: tokio::time::Instant::now(),
-            robots: RobotsCache::new(),
+            robots: RobotsCache::default(),
+            manners: Manners::of(&assignment.settings, assignment.site.name()),
+            cache: answers::mode(&assignment.settings, assignment.site.name()),
             known: RefCell::new(Known::new(known_places)),
             lanes: RefCell::default(),
             trouble: Cell::new(None),
             waits_for: RefCell::default(),
+            fatal: RefCell::default(),
             assignment,
             client,
+            session,
             stopping,
         }
     }
@@ -130,9 +150,22 @@ impl Context {
                 endpoint: endpoint.clone(),
             }),
             health: Cell::default(),
+            total_timeout: self.total_timeout(endpoint),
         });
         lanes.insert((endpoint.clone(), lane.clone()), new.clone());
         new
+    }
+
+    /// As the governor sees it: the endpoint before the site, the settings before the definition.
+    fn total_timeout(&self, endpoint: &Name) -> Option<Duration> {
+        let site = &self.assignment.site;
+        let set = self.assignment.settings.sites.get(&**site.name());
+        let defined = site.limits();
+        let own = set.and_then(|set| set.endpoints.get(&**endpoint));
+        own.and_then(|limits| limits.total_timeout)
+            .or_else(|| defined.endpoints.get(&**endpoint)?.total_timeout)
+            .or_else(|| set?.limits.total_timeout)
+            .or(defined.site.total_timeout)
     }
 
     /// The retry budget that the queue `lane` draws on.

@@ -1,15 +1,19 @@
 //! PlatformActors: one per site of a job. They lease tasks, make the exchanges and hand in what they found.
 
 mod actor;
+mod answers;
 mod ask;
 pub mod budget;
 mod context;
 pub mod health;
+mod hops;
 mod known;
+mod media;
 mod messages;
 mod permit;
 pub mod retry;
 mod robots;
+mod sessions;
 mod shares;
 mod way;
 mod worker;
@@ -17,3 +21,5 @@ mod worker;
 pub use actor::PlatformActor;
 pub use context::{Assignment, Credit};
 pub use messages::{Crash, Dismiss, PlatformGone, SiteEnd, SiteEnded, Stop};
+pub(crate) use robots::judge as judge_robots;
+pub use sessions::{Held, Sessions};

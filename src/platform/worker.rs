@@ -1,12 +1,12 @@
 //! The life of one leased task: render, ask robots.txt, take a permit, exchange, classify, read.
 
-use std::collections::HashSet;
-
 use slog::{debug, info, warn};
-use url::Url;
 
+use super::answers;
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
+use super::hops::{Hop, endless, judge, unmodified};
+use super::media::{self, Download, Rest, Trouble};
 use super::permit::{NoPermit, Waiting};
 use super::retry::Failure;
 use super::{retry, robots};
@@ -16,8 +16,9 @@ use crate::model::{
     Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
     StopReason, Task, TaskEnd, TaskKey, UnixMillis,
 };
-use crate::site::urls::authority;
-use crate::site::{self, Reader, Redirect};
+use crate::site::urls::{authority, shown};
+use crate::site::{self, Reader};
+use crate::store::media::PartError;
 use crate::store::{Claim, Hold};
 
 /// Work on a task until its lease ends.
@@ -31,6 +32,9 @@ pub(super) async fn work(context: &Context, task: Task) -> Completion {
     };
     if task.depth == 0 {
         tell_empty_start(context, &task, &ended);
+    }
+    if let Some(session) = &context.session {
+        session.written().await;
     }
     ended.completion(task)
 }
@@ -74,6 +78,17 @@ struct Ended {
 }
 
 impl Ended {
+    /// Whether an answer was good, and is worth keeping.
+    const fn is_good(&self) -> bool {
+        matches!(
+            self.end,
+            TaskEnd::Continue
+                | TaskEnd::Done {
+                    outcome: Outcome::Ok
+                }
+        )
+    }
+
     fn of(end: TaskEnd) -> Self {
         Self {
             end,
@@ -153,6 +168,25 @@ fn unused(context: &Context, lane: &Name, refused: &NoPermit) -> Ended {
     Ended::of(TaskEnd::Unused { due })
 }
 
+/// A task of a host whose robots.txt cannot be read. That is the host's trouble and no attempt of the task, which waits,
+/// up to `max_wait` in a run. But a host that takes no connection would not give the page either.
+fn unruled(context: &Context, task: &Task, lane: &Name, host: robots::Unreachable) -> Ended {
+    let outcome = Outcome::Network;
+    if !host.connected {
+        return lost(context, task, lane, outcome, host.why, Hints::default());
+    }
+    let patience = context.scaled(context.assignment.settings.max_wait);
+    if host.waited >= patience {
+        return Ended::of(TaskEnd::Parked {
+            outcome,
+            until: Some(UnixMillis::now().after(patience.max(host.wait))),
+            reason: host.why,
+        });
+    }
+    context.waits_for.replace(host.why);
+    unused(context, lane, &NoPermit::Later(host.wait))
+}
+
 async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
     let assignment = &context.assignment;
     // A task that was redirected to another host before a kill waits in the queue of the first.
@@ -160,8 +194,13 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
         true => Name::from(authority(&request.url)),
         false => task.lane.clone(),
     };
-    let mut visited = HashSet::new();
-    let mut hops = 0;
+    // Whether the next request must not speak of what an earlier run knew.
+    let mut plainly = false;
+    let mut chain = exchange::Chain::new(assignment.settings.exchange.max_redirects);
+    let mut file = match open_file(context, task).await {
+        Ok(file) => file,
+        Err(ended) => return ended,
+    };
     let mut kind = match task.attempts {
         0 => Kind::First,
         _ => Kind::Again,
@@ -177,32 +216,43 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                         reason: format!("robots.txt disallows {}", shown(&request.url)),
                     });
                 }
-                robots::Verdict::Unreachable(why) => {
-                    let reason = format!("robots.txt: {why}");
-                    let said = Hints::default();
-                    return lost(context, task, &lane, Outcome::Network, reason, said);
+                robots::Verdict::Unreachable(host) => {
+                    return unruled(context, task, &lane, host);
                 }
                 robots::Verdict::NoPermit(refused) => return unused(context, &lane, &refused),
             }
         }
+        let earlier = match plainly || file.is_some() {
+            true => None,
+            false => answers::look_up(context, &request).await,
+        };
+        let of_rest = file.as_ref().map(|file| file.request(&request));
+        let question = earlier.as_ref().map(|earlier| &earlier.question);
         let wanted = Ask {
-            request: &request,
+            request: of_rest.as_ref().or(question).unwrap_or(&request),
             endpoint: &task.endpoint,
             lane: &lane,
             priority,
             kind,
         };
-        let heard = match ask::ask(context, &wanted, waiting, |answer| {
-            judge(context, task, answer)
-        })
-        .await
-        {
+        let judged = |answer: &Answer| match answer.status {
+            304 => unmodified(&request, earlier.as_ref(), plainly, answer),
+            _ => judge(context, task, &request, answer),
+        };
+        let heard = match ask::ask_into(context, &wanted, waiting, file.as_mut(), judged).await {
             Ok(Ok(heard)) => heard,
             Ok(Err(error)) => {
+                let partial = error.partial.as_ref();
                 info!(assignment.log, "no answer"; "url" => shown(&request.url), "error" => %error,
-                    "attempt" => task.attempts + 1);
+                    "attempt" => task.attempts + 1,
+                    "decoded" => partial.map(|partial| partial.answer().body.len()));
                 if context.trouble.get().is_some() {
                     context.waits_for.replace(error.to_string());
+                }
+                if let Some(file) = file
+                    && let Some(why) = file.give_up(&error.fault).await
+                {
+                    return not_saved(context, &why);
                 }
                 let said = Hints::default();
                 return lost(
@@ -220,35 +270,69 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
             kind = Kind::Further;
         }
         match &heard.verdict {
-            None | Some(Hop::Answer(_)) => return answered(context, task, &lane, &heard),
+            None | Some(Hop::Answer(_)) => {
+                let Some(saving) = file else {
+                    let ended = answered(context, task, &lane, &heard);
+                    if ended.is_good() {
+                        answers::keep(context, &request, &heard.answer);
+                    }
+                    return ended;
+                };
+                match save(context, task, &lane, &heard, saving).await {
+                    Ok(ended) => return ended,
+                    Err(anew) => file = Some(anew),
+                }
+            }
+            Some(Hop::Confirmed(page)) => {
+                let known = Heard {
+                    outcome: assignment.site.classify(task, &page.answer),
+                    answer: page.answer.clone(),
+                    hints: heard.hints,
+                    verdict: None,
+                };
+                let mut ended = answered(context, task, &lane, &known);
+                if ended.is_good() {
+                    page.keep(context);
+                }
+                if let TaskEnd::Done { outcome } = &mut ended.end
+                    && *outcome == Outcome::Ok
+                {
+                    *outcome = heard.outcome;
+                }
+                return ended;
+            }
+            Some(Hop::Plainly) => plainly = true,
             Some(Hop::Refuse(reason)) => {
                 let reason = reason.clone();
                 return Ended::of(TaskEnd::Dropped { reason });
             }
+            Some(Hop::Broken(why)) => {
+                let reason = format!("{}: {why}", shown(&request.url));
+                info!(assignment.log, "a redirect that leads nowhere"; "url" => shown(&request.url), "why" => %why,
+                    "attempt" => task.attempts + 1);
+                if !why.is_malformed() {
+                    let outcome = heard.outcome;
+                    return Ended::of(TaskEnd::Failed { outcome, reason });
+                }
+                return lost(context, task, &lane, heard.outcome, reason, heard.hints);
+            }
             Some(Hop::Follow {
-                url,
+                next,
                 claim,
                 lane: to,
             }) => {
-                hops += 1;
-                visited.insert(request.url.clone());
-                if visited.contains(url) {
-                    return Ended::of(TaskEnd::Dropped {
-                        reason: format!("redirects in a circle, by {}", shown(url)),
-                    });
-                }
-                if hops > assignment.settings.exchange.max_redirects {
-                    return Ended::of(TaskEnd::Failed {
-                        outcome: Outcome::Malformed,
-                        reason: format!("more than {} redirects", hops - 1),
-                    });
+                if let Err(error) = chain.go_on(&request, &heard.answer, next) {
+                    return Ended::of(endless(context, error, &next.url));
                 }
                 if let Some(target) = claim {
                     match claimed(context, task, target.clone()).await {
                         Ok(true) => {}
                         Ok(false) => {
                             return Ended::of(TaskEnd::Dropped {
-                                reason: format!("redirects to {}, which is known", shown(url)),
+                                reason: format!(
+                                    "redirects to {}, which is known",
+                                    shown(&next.url)
+                                ),
                             });
                         }
                         // The store is gone: the actor hears it too. The lease stays as it is.
@@ -256,45 +340,84 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
                     }
                 }
                 lane = to.clone();
-                request = exchange::follow(&request, heard.answer.status, url.clone());
+                request = next.as_ref().clone();
             }
         }
     }
 }
 
-/// What becomes of a redirect.
-enum Hop {
-    Follow {
-        url: Url,
-        claim: Option<site::Target>,
-        lane: Name,
-    },
-    Answer(Outcome),
-    Refuse(String),
-}
-
-/// The class of an answer, and where it leads to if it is a redirect.
-fn judge(context: &Context, task: &Task, answer: &Answer) -> (Outcome, Option<Hop>) {
-    let hop = answer
-        .location()
-        .map(|location| follow(context, task, answer, location));
-    let outcome = match &hop {
-        Some(Hop::Answer(outcome)) => *outcome,
-        Some(_) => Outcome::Ok,
-        None => context.assignment.site.classify(task, answer),
-    };
-    (outcome, hop)
-}
-
-fn follow(context: &Context, task: &Task, answer: &Answer, location: &str) -> Hop {
-    match exchange::resolve(&answer.url, location) {
-        Err(error) => Hop::Refuse(error.to_string()),
-        Ok(target) => match context.assignment.site.redirect(task, &target) {
-            Redirect::Follow { url, claim, lane } => Hop::Follow { url, claim, lane },
-            Redirect::Answer(outcome) => Hop::Answer(outcome),
-            Redirect::Refuse(reason) => Hop::Refuse(reason),
+/// The file that the answer of a task is saved to, for tasks that have one.
+async fn open_file(context: &Context, task: &Task) -> Result<Option<Download>, Ended> {
+    let assignment = &context.assignment;
+    match assignment.site.save(task) {
+        Ok(None) => Ok(None),
+        Ok(Some(save)) => match Download::open(save, assignment.job.out.clone()).await {
+            Ok(file) => Ok(Some(file)),
+            Err(Trouble::Part(why)) => Err(not_saved(context, &why)),
+            Err(Trouble::Fault(_)) => Err(Ended::of(TaskEnd::Unused { due: None })),
         },
+        Err(error) => Err(Ended::of(TaskEnd::Failed {
+            outcome: Outcome::Malformed,
+            reason: error.to_string(),
+        })),
     }
+}
+
+/// The disk refuses: so it will for the next file, and the run ends as it does when the store fails. The task is not
+/// to blame.
+fn not_saved(context: &Context, why: &PartError) -> Ended {
+    let due = match why {
+        PartError::Busy(_) => Some(UnixMillis::now().after(context.patience())),
+        PartError::Store(why) => {
+            context.fatal.replace(Some(why.to_string()));
+            None
+        }
+    };
+    Ended::of(TaskEnd::Unused { due })
+}
+
+/// What an answer comes to that is a file. The file is given back where it has to be asked for anew.
+async fn save(
+    context: &Context,
+    task: &Task,
+    lane: &Name,
+    heard: &Heard<Option<Hop>>,
+    mut file: Download,
+) -> Result<Ended, Download> {
+    let answer = &heard.answer;
+    match file.rest(answer) {
+        Rest::Anew => {
+            info!(context.assignment.log, "the rest cannot be had; asking for the whole file";
+                "url" => shown(&answer.url), "status" => answer.status);
+            return match file.forget().await {
+                Ok(()) => Err(file),
+                Err(why) => Ok(not_saved(context, &why)),
+            };
+        }
+        Rest::Whole => {}
+        Rest::Plain if heard.outcome == Outcome::Ok => {}
+        Rest::Plain => return Ok(answered(context, task, lane, heard)),
+    }
+    let what = file.save().clone();
+    let saved = match file.finish(answer).await {
+        Ok(saved) => saved,
+        Err(Trouble::Part(why)) => return Ok(not_saved(context, &why)),
+        Err(Trouble::Fault(fault)) => {
+            let (outcome, reason) = (fault.outcome(), format!("{}: {fault}", shown(&answer.url)));
+            info!(context.assignment.log, "not saved"; "url" => shown(&answer.url), "error" => %fault);
+            let said = Hints::default();
+            return Ok(lost(context, task, lane, outcome, reason, said));
+        }
+    };
+    debug!(context.assignment.log, "saved"; "file" => &saved.name, "bytes" => saved.bytes);
+    let name = context.assignment.site.name();
+    let record = media::record(name, &answer.url, what, saved);
+    Ok(Ended {
+        records: vec![record],
+        ..Ended::of(TaskEnd::Done {
+            outcome: Outcome::Ok,
+        })
+    })
 }
 
 async fn claimed(context: &Context, task: &Task, target: site::Target) -> Result<bool, ()> {
@@ -355,7 +478,8 @@ fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Ho
         }
         Ok(reading) => {
             debug!(assignment.log, "read"; "url" => shown(&answer.url), "status" => answer.status,
-                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len());
+                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len(),
+                "replaced" => reading.replaced);
             let goes_on = reading
                 .list
                 .as_ref()
@@ -372,14 +496,4 @@ fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Ho
             }
         }
     }
-}
-
-/// A URL as it may be shown: without its query, which may carry tokens.
-fn shown(url: &Url) -> String {
-    let mut text = url.origin().ascii_serialization();
-    text.push_str(url.path());
-    if url.query().is_some() {
-        text.push_str("?…");
-    }
-    text
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::given::{Given, Shown, quote};
+use super::polite::{CacheMode, CrawlDelay};
 use super::schema::{LimitMode, LogLevel, Profile};
 use super::value::{Quota, Rate, Secret, parse_bytes, write_bytes};
-use crate::model::{RobotsPolicy, Scope, UnixMillis};
+use crate::model::{CookiePolicy, ParamPattern, QueryRule, RobotsPolicy, Scope, UnixMillis};
 
 /// The text that unsets a setting which may be absent.
 pub(super) const NONE: &str = "none";
@@ -45,6 +46,8 @@ pub(super) enum Allowed {
     Secret,
     /// A moment.
     Instant,
+    /// A list of names of options in URLs.
+    Params,
     /// One of these names.
     Names(&'static [&'static str]),
 }
@@ -82,6 +85,9 @@ impl fmt::Display for Allowed {
             Self::Egresses => f.write_str("a list of names of egresses, such as [\"a\", \"direct\"]"),
             Self::Secret => f.write_str("a text of 1 to 255 bytes, without control characters"),
             Self::Instant => f.write_str("a moment with its zone, such as \"2030-01-31T12:00:00Z\""),
+            Self::Params => f.write_str(
+                "a list of names of URL parameters, such as [\"gclid\", \"utm_*\", \"@tracking\", \"@session\"]",
+            ),
             Self::Names(names) => f.write_str(&names.join(", ")),
         }
     }
@@ -260,7 +266,17 @@ macro_rules! name_field {
     )+ };
 }
 
-name_field!(LimitMode, LogLevel, Profile, RobotsPolicy, Scope);
+name_field!(
+    CacheMode,
+    CookiePolicy,
+    CrawlDelay,
+    LimitMode,
+    LogLevel,
+    Profile,
+    QueryRule,
+    RobotsPolicy,
+    Scope
+);
 
 /// A setting that may be absent: [`NONE`] unsets it.
 impl<T: Kind> Kind for Option<T> {
@@ -346,6 +362,18 @@ impl Kind for Vec<Quota> {
         let items = given.list().ok_or(None)?;
         let quotas: Result<Self, String> = items.iter().map(|item| item.parse()).collect();
         quotas.map_err(Some)
+    }
+
+    fn show(&self) -> Shown {
+        Shown::List(self.iter().map(ToString::to_string).collect())
+    }
+}
+
+impl Kind for Vec<ParamPattern> {
+    fn parse(given: &Given<'_>, _: &Allowed) -> Result<Self, Refused> {
+        let items = given.list().ok_or(None)?;
+        let patterns: Result<Self, String> = items.iter().map(|item| item.parse()).collect();
+        patterns.map_err(Some)
     }
 
     fn show(&self) -> Shown {

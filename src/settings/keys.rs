@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::egress::EgressSettings;
 use super::field::{Allowed, Field};
+use super::polite::{CacheMode, CrawlDelay};
 use super::schema::{LimitMode, LimitSettings, LogLevel, Profile, Settings, SiteSettings};
 
 /// One setting of a level `S`: all settings, those of a site, those of an endpoint.
@@ -55,6 +56,9 @@ const CLOCK: Allowed = Allowed::Time(MILLISECOND, Duration::from_secs(3600));
 const PAUSE: Allowed = Allowed::Time(MILLISECOND, DAY);
 const CAP: Allowed = Allowed::Whole(1, 10_000);
 const BURST: Allowed = Allowed::Whole(1, 1000);
+/// What the order of a query counts for.
+const QUERY: &[&str] = &["exact", "sort", "sort_unique"];
+const COOKIES: Allowed = Allowed::Names(&["keep", "off"]);
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
@@ -92,11 +96,18 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(PAUSE, retry.base),
     key!(PAUSE, retry.max),
     key!(CLOCK, exchange.connect_timeout),
+    key!(CLOCK, exchange.first_byte_timeout),
     key!(CLOCK, exchange.head_timeout),
     key!(CLOCK, exchange.idle_timeout),
+    key!(
+        Allowed::Whole(1, 1_000_000_000),
+        exchange.min_bytes_per_second
+    ),
+    key!(CLOCK, exchange.min_rate_window),
     key!(CLOCK, exchange.total_timeout),
     key!(Allowed::Bytes(KIB, MIB), exchange.max_header_bytes),
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),
+    key!(Allowed::Bytes(KIB, GIB), exchange.max_decoded_bytes),
     key!(Allowed::Whole(0, 50), exchange.max_redirects),
     key!(Allowed::Path, exchange.ca_file),
     key!(Allowed::Egresses, exchange.egress),
@@ -106,6 +117,18 @@ pub(super) static NODE: &[Key<Settings>] = &[
         Allowed::Time(SECOND, Duration::from_secs(3600)),
         exchange.dns_failure_ttl
     ),
+    key!(COOKIES, exchange.cookies),
+    key!(Allowed::Names(CrawlDelay::NAMES), robots.crawl_delay),
+    key!(
+        Allowed::Time(Duration::from_secs(1), Duration::from_secs(3600)),
+        robots.max_crawl_delay
+    ),
+    key!(
+        Allowed::Time(Duration::from_secs(3600), Duration::from_secs(365 * 86_400)),
+        robots.unreachable_for
+    ),
+    key!(Allowed::Names(CacheMode::NAMES), cache.mode),
+    key!(Allowed::Bytes(MIB, 1024 * GIB), cache.max_bytes),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.cache_bytes),
     key!(Allowed::Bytes(64 * KIB, 4 * GIB), store.wal_bytes),
     key!(Allowed::Names(LogLevel::NAMES), log.level),
@@ -115,6 +138,8 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Whole(0, u32::MAX as u64), crawl.max_depth),
     key!(Allowed::Whole(1, i64::MAX as u64), crawl.max_pages),
     key!(Allowed::Names(&["obey", "off"]), crawl.robots),
+    key!(Allowed::Names(QUERY), crawl.urls.query),
+    key!(Allowed::Params, crawl.urls.drop_params),
 ];
 
 /// Keys below `sites.NAME`.
@@ -122,6 +147,11 @@ pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Url, base_url),
     key!(Allowed::Names(&["obey", "off"]), robots),
     key!(Allowed::Egresses, egress),
+    key!(Allowed::Names(CrawlDelay::NAMES), crawl_delay),
+    key!(Allowed::Names(CacheMode::NAMES), cache),
+    key!(Allowed::Names(QUERY), urls.query),
+    key!(Allowed::Params, urls.drop_params),
+    key!(COOKIES, cookies),
     key!(Allowed::Whole(1, 100), weight),
     key!(Allowed::Names(LimitMode::NAMES), "mode" => limits.mode),
     key!(Allowed::Names(Profile::NAMES), "profile" => limits.profile),
@@ -129,6 +159,7 @@ pub(super) static SITE: &[Key<SiteSettings>] = &[
     key!(Allowed::Rate, "rate" => limits.rate),
     key!(BURST, "burst" => limits.burst),
     key!(Allowed::Quotas, "quota" => limits.quota),
+    key!(PAUSE, "total_timeout" => limits.total_timeout),
 ];
 
 /// Keys below `sites.NAME.endpoints.NAME`.
@@ -139,6 +170,7 @@ pub(super) static ENDPOINT: &[Key<LimitSettings>] = &[
     key!(Allowed::Rate, rate),
     key!(BURST, burst),
     key!(Allowed::Quotas, quota),
+    key!(PAUSE, total_timeout),
 ];
 
 /// Keys below `egress.NAME`.
@@ -246,9 +278,20 @@ pub(super) fn locate(path: &[&str]) -> Located {
             )),
             None => Located::Unknown,
         },
-        ["sites", site, key] => match index(SITE, key) {
-            Some(index) => Located::Key(Place::Site((*site).to_owned(), index)),
-            None => Located::Unknown,
+        ["sites", site, key] if index(SITE, key).is_none() && has_below(SITE, key) => {
+            let keys = site_keys(site);
+            let below = format!("sites.{site}.{key}.");
+            Located::Table(
+                keys.into_iter()
+                    .filter(|key| key.starts_with(&below))
+                    .collect(),
+            )
+        }
+        ["sites", site, key @ ..] => match index(SITE, &key.join(".")) {
+            Some(index) if key.iter().all(|part| !part.contains('.')) => {
+                Located::Key(Place::Site((*site).to_owned(), index))
+            }
+            _ => Located::Unknown,
         },
         ["egress"] => Located::Table(vec!["egress.NAME".to_owned()]),
         ["egress", name, ..] if !is_site_name(name) => Located::BadName(1),
@@ -277,6 +320,16 @@ pub(super) fn locate(path: &[&str]) -> Located {
             }
         }
     }
+}
+
+/// Whether a table has keys below `name`.
+fn has_below<S>(table: &[Key<S>], name: &str) -> bool {
+    let below = |key: &Key<S>| {
+        key.name
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('.'))
+    };
+    table.iter().any(below)
 }
 
 fn index<S>(table: &[Key<S>], name: &str) -> Option<usize> {

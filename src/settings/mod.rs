@@ -15,6 +15,7 @@ mod layer;
 mod load;
 mod loaded;
 mod origin;
+mod polite;
 mod schema;
 mod value;
 
@@ -26,8 +27,10 @@ pub use error::{Problem, SettingsError, SettingsErrors};
 pub use load::{LoadOptions, Override};
 pub use loaded::Loaded;
 pub use origin::{Layer, Origin, Provenance};
+pub use polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 pub use schema::{
     BackoffSettings, ExchangeSettings, LimitMode, LimitSettings, LogLevel, LogSettings, Profile,
-    RetrySettings, Settings, SiteSettings, StoreSettings,
+    RetrySettings, Settings, SiteSettings, SiteUrlSettings, StoreSettings,
 };
+pub(crate) use value::parse_bytes;
 pub use value::{Quota, Rate, Secret};

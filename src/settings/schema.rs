@@ -6,8 +6,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::egress::EgressSettings;
+use super::polite::{CacheMode, CacheSettings, CrawlDelay, RobotsSettings};
 use super::value::{Quota, Rate};
-use crate::model::{CrawlRules, ParseNameError, RobotsPolicy};
+use crate::model::{
+    CookiePolicy, CrawlRules, ParamPattern, ParseNameError, QueryRule, RobotsPolicy, UrlRules,
+};
 
 /// All settings. [`Settings::default`] equals the shipped `config/default.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +41,10 @@ pub struct Settings {
     pub retry: RetrySettings,
     /// Clocks and bounds of one HTTP exchange.
     pub exchange: ExchangeSettings,
+    /// How robots.txt is obeyed.
+    pub robots: RobotsSettings,
+    /// The cache of answers.
+    pub cache: CacheSettings,
     /// The store of a job.
     pub store: StoreSettings,
     /// Logging of the binary.
@@ -67,6 +74,8 @@ pub struct LimitSettings {
     pub burst: Option<u32>,
     /// Requests per sliding window.
     pub quota: Vec<Quota>,
+    /// How long one exchange may take, instead of `exchange.total_timeout`. 1 ms to 24 h.
+    pub total_timeout: Option<Duration>,
 }
 
 impl LimitSettings {
@@ -84,6 +93,7 @@ impl LimitSettings {
             } else {
                 self.quota.clone()
             },
+            total_timeout: self.total_timeout.or(base.total_timeout),
         }
     }
 }
@@ -177,12 +187,41 @@ pub struct SiteSettings {
     pub robots: Option<RobotsPolicy>,
     /// The egresses that its exchanges go through; none: those of `exchange.egress`.
     pub egress: Vec<String>,
+    /// Whether a `Crawl-delay` is kept; `None`: as `robots.crawl_delay` says.
+    pub crawl_delay: Option<CrawlDelay>,
+    /// Whether answers are kept for the next run; `None`: as `cache.mode` says.
+    pub cache: Option<CacheMode>,
+    /// What a page is recognised by in mode `crawl`.
+    pub urls: SiteUrlSettings,
+    /// Whether its cookies are kept and sent; `None`: as `exchange.cookies` says.
+    pub cookies: Option<CookiePolicy>,
     /// Share of the global cap's slot time, relative to other sites. 1 to 100; `None` counts as 1.
     pub weight: Option<u32>,
     /// Its limits; they override those of the definition.
     pub limits: LimitSettings,
     /// Limits per endpoint.
     pub endpoints: BTreeMap<String, LimitSettings>,
+}
+
+/// What a page of one site is recognised by. What is `None` is as for all sites.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SiteUrlSettings {
+    /// Whether the order of the query counts.
+    pub query: Option<QueryRule>,
+    /// Options that do not count.
+    pub drop_params: Option<Vec<ParamPattern>>,
+}
+
+impl SiteUrlSettings {
+    /// `self` where it sets something, else `base`.
+    #[must_use]
+    pub fn over(&self, base: &UrlRules) -> UrlRules {
+        let drop_params = self.drop_params.as_ref().unwrap_or(&base.drop_params);
+        UrlRules {
+            query: self.query.unwrap_or(base.query),
+            drop_params: drop_params.clone(),
+        }
+    }
 }
 
 /// Back-off of a lane: exponential, with jitter, shared by all tasks of the lane.
@@ -216,16 +255,24 @@ pub struct RetrySettings {
 pub struct ExchangeSettings {
     /// DNS, TCP and TLS.
     pub connect_timeout: Duration,
+    /// From the request sent to the first byte of an answer, an interim one included.
+    pub first_byte_timeout: Duration,
     /// From the request sent to the end of the answer's head.
     pub head_timeout: Duration,
     /// Longest silence while the body arrives.
     pub idle_timeout: Duration,
+    /// Bytes per second that a body must bring, on average over each `min_rate_window`. 1 to 1000000000; `None`: any.
+    pub min_bytes_per_second: Option<u32>,
+    /// Over how long the pace of a body is measured.
+    pub min_rate_window: Duration,
     /// The whole exchange.
     pub total_timeout: Duration,
     /// Bytes of the answer's head.
     pub max_header_bytes: u64,
-    /// Bytes of the body, both as received and decoded.
+    /// Bytes of the body as received.
     pub max_body_bytes: u64,
+    /// Bytes of the body decoded; `None`: as `max_body_bytes`.
+    pub max_decoded_bytes: Option<u64>,
     /// Redirects followed for one task.
     pub max_redirects: u32,
     /// PEM file with further certificate authorities.
@@ -238,6 +285,16 @@ pub struct ExchangeSettings {
     pub dns_ttl: Duration,
     /// How long a host that was not resolved is not looked up again; doubles to 15 times. 1 s to 1 h.
     pub dns_failure_ttl: Duration,
+    /// Whether cookies of sites that say nothing themselves are kept and sent.
+    pub cookies: CookiePolicy,
+}
+
+impl ExchangeSettings {
+    /// Bytes that a body may have once it is decoded.
+    #[must_use]
+    pub fn decoded_limit(&self) -> u64 {
+        self.max_decoded_bytes.unwrap_or(self.max_body_bytes)
+    }
 }
 
 /// The store of a job.
@@ -338,18 +395,25 @@ impl Default for Settings {
             },
             exchange: ExchangeSettings {
                 connect_timeout: Duration::from_secs(10),
+                first_byte_timeout: Duration::from_secs(30),
                 head_timeout: Duration::from_secs(30),
                 idle_timeout: Duration::from_secs(15),
+                min_bytes_per_second: Some(20),
+                min_rate_window: Duration::from_secs(20),
                 total_timeout: Duration::from_secs(60),
                 max_header_bytes: 128 * 1024,
                 max_body_bytes: 16 * 1024 * 1024,
+                max_decoded_bytes: None,
                 max_redirects: 10,
                 ca_file: None,
                 egress: Vec::new(),
                 deny_private_addresses: false,
                 dns_ttl: Duration::from_secs(60),
                 dns_failure_ttl: Duration::from_secs(60),
+                cookies: CookiePolicy::Keep,
             },
+            robots: RobotsSettings::default(),
+            cache: CacheSettings::default(),
             store: StoreSettings {
                 cache_bytes: 16 * 1024 * 1024,
                 wal_bytes: 64 * 1024 * 1024,

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::keys::{EGRESS, ENDPOINT, NODE, SITE};
 use super::load::DEFAULT_TOML;
 use super::*;
-use crate::model::{RobotsPolicy, Scope};
+use crate::model::{QueryRule, RobotsPolicy, Scope};
 
 /// A configuration directory for one test.
 struct Dir(TempDir);
@@ -101,15 +101,14 @@ fn without_anything_the_defaults_hold() {
 #[test]
 fn the_shipped_file_has_every_key_and_no_other() {
     let table: toml::Table = DEFAULT_TOML.parse().unwrap();
-    let mut found = Vec::new();
-    for (name, value) in &table {
-        match value {
-            toml::Value::Table(section) => {
-                found.extend(section.keys().map(|key| format!("{name}.{key}")));
-            }
-            _ => found.push(name.clone()),
-        }
+    fn names(above: &str, table: &toml::Table) -> Vec<String> {
+        let name = |(key, value): (&String, &toml::Value)| match value {
+            toml::Value::Table(below) => names(&format!("{above}{key}."), below),
+            _ => vec![format!("{above}{key}")],
+        };
+        table.iter().flat_map(name).collect()
     }
+    let found = names("", &table);
     let keys: Vec<_> = NODE.iter().map(|key| key.name.to_owned()).collect();
     assert_eq!(found, keys, "and in the order in which they are shown");
     // Keys of sites are shown as comments.
@@ -488,7 +487,12 @@ fn bad_values_of_a_file_are_refused() {
         ("crawl.max_pages = 0", "`crawl.max_pages` was given 0; allowed: a whole number from 1 to 9223372036854775807, or \"none\"".to_owned()),
         ("sites.a.base_url = \"ftp://x\"", "`sites.a.base_url` was given \"ftp://x\"; allowed: an http or https URL without user name and password, or \"none\"".to_owned()),
         ("sites.a.max_concurrency_num = 0", format!("`sites.a.max_concurrency_num` was given 0; {CAP}, or \"none\"")),
-        ("sites.a = 5", "`sites.a` is a table and was given 5; its keys: sites.a.base_url, sites.a.robots, sites.a.weight, sites.a.mode, sites.a.profile, sites.a.max_concurrency_num, sites.a.rate, sites.a.burst, sites.a.quota, sites.a.endpoints.NAME".to_owned()),
+        ("sites.a = 5", "`sites.a` is a table and was given 5; its keys: sites.a.base_url, sites.a.robots, sites.a.egress, sites.a.crawl_delay, sites.a.cache, sites.a.urls.query, sites.a.urls.drop_params, sites.a.cookies, sites.a.weight, sites.a.mode, sites.a.profile, sites.a.max_concurrency_num, sites.a.rate, sites.a.burst, sites.a.quota, sites.a.total_timeout, sites.a.endpoints.NAME".to_owned()),
+        ("crawl.urls.query = \"sorted\"", "`crawl.urls.query` was given \"sorted\"; allowed: exact, sort, sort_unique".to_owned()),
+        ("crawl.urls.drop_params = [\"a=b\"]", "`crawl.urls.drop_params` was given [\"a=b\"] (`a=b` is not the name of an option; allowed: a name such as `gclid`, a beginning such as `utm_*`, or one of the sets @tracking and @session); allowed: a list of names of URL parameters, such as [\"gclid\", \"utm_*\", \"@tracking\", \"@session\"]".to_owned()),
+        ("sites.a.urls = 5", "`sites.a.urls` is a table and was given 5; its keys: sites.a.urls.query, sites.a.urls.drop_params".to_owned()),
+        ("sites.a.urls.drop_param = []", "there is no setting `sites.a.urls.drop_param`; the nearest is `sites.a.urls.drop_params`".to_owned()),
+        ("sites.a.\"urls.query\" = \"sort\"", "there is no setting `sites.a.\"urls.query\"`; the nearest is `sites.a.urls.query`".to_owned()),
         ("sites = 5", "`sites` is a table and was given 5; its keys: sites.NAME".to_owned()),
         ("sites.Zhihu.rate = \"1/s\"", "`Zhihu` is not a name of a site; allowed: a-z, 0-9 and `-`".to_owned()),
         ("sites.\"a.b\".rate = \"1/s\"", "`a.b` is not a name of a site; allowed: a-z, 0-9 and `-`".to_owned()),
@@ -950,4 +954,27 @@ fn the_reference_shows_true_messages() {
         let message = message.replace("DIR/", "config/");
         assert!(text.lines().any(|line| line == message), "{message}");
     }
+}
+
+#[test]
+fn url_rules_are_set_for_all_and_for_one_site() {
+    let settings = local(
+        r#"
+        [crawl.urls]
+        query = "sort"
+        drop_params = ["utm_*", "@session"]
+        [sites.a]
+        urls.drop_params = []
+        [sites.b.urls]
+        query = "sort_unique"
+    "#,
+    );
+    let all = &settings.crawl.urls;
+    assert_eq!(all.query, QueryRule::Sort);
+    let names: Vec<String> = all.drop_params.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["utm_*", "@session"]);
+    let a = settings.sites["a"].urls.over(all);
+    assert_eq!((a.query, a.drop_params.len()), (QueryRule::Sort, 0));
+    let b = settings.sites["b"].urls.over(all);
+    assert_eq!((b.query, b.drop_params.len()), (QueryRule::SortUnique, 2));
 }

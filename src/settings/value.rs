@@ -20,6 +20,15 @@ impl Rate {
         Duration::from_secs_f64((self.per.as_secs_f64() / self.count).clamp(1e-9, 1e9))
     }
 
+    /// One request per `interval`.
+    #[must_use]
+    pub const fn one_per(interval: Duration) -> Self {
+        Self {
+            count: 1.0,
+            per: interval,
+        }
+    }
+
     /// Requests per second.
     #[must_use]
     pub fn per_second(self) -> f64 {
@@ -195,7 +204,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 ];
 
 /// Bytes from `16 MiB`, `512 KiB`, `1 MB` or `65536`. Whole numbers only; units in any case.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

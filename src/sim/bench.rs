@@ -110,6 +110,8 @@ mod tests {
             target,
             host: "h",
             content_type: "",
+            range: "",
+            if_range: "",
             body: b"",
         })
     }

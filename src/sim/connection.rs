@@ -139,6 +139,8 @@ impl Connection {
             target: text(&self.input[head.target.clone()]),
             host: text(&self.input[head.host.clone()]),
             content_type: text(&self.input[head.content_type.clone()]),
+            range: text(&self.input[head.range.clone()]),
+            if_range: text(&self.input[head.if_range.clone()]),
             body: match head.body {
                 Framing::Length(_) => &self.input[head.len..request_len],
                 Framing::Chunked => &self.chunked,

@@ -34,6 +34,10 @@ pub struct Request<'a> {
     pub host: &'a str,
     /// The `Content-Type` field; empty when there is none.
     pub content_type: &'a str,
+    /// The `Range` field; empty when there is none.
+    pub range: &'a str,
+    /// The `If-Range` field; empty when there is none.
+    pub if_range: &'a str,
     /// The body without its framing.
     pub body: &'a [u8],
 }
@@ -154,6 +158,8 @@ mod tests {
             target: "/a?q=%E7%8C%AB&page=1",
             host: "h",
             content_type: "",
+            range: "",
+            if_range: "",
             body: b"",
         };
         assert_eq!(get.path(), "/a");

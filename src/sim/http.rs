@@ -16,6 +16,8 @@ pub(super) struct Head {
     pub(super) target: Range<usize>,
     pub(super) host: Range<usize>,
     pub(super) content_type: Range<usize>,
+    pub(super) range: Range<usize>,
+    pub(super) if_range: Range<usize>,
     /// Bytes up to the body.
     pub(super) len: usize,
     pub(super) body: Framing,
@@ -58,6 +60,8 @@ pub(super) fn read_head(buffer: &[u8]) -> Result<Option<Head>, Malformed> {
         target: place(target.as_bytes()),
         host: 0..0,
         content_type: 0..0,
+        range: 0..0,
+        if_range: 0..0,
         len,
         body: Framing::Length(0),
         keep_alive: request.version == Some(1),
@@ -70,6 +74,10 @@ pub(super) fn read_head(buffer: &[u8]) -> Result<Option<Head>, Malformed> {
             head.host = place(value);
         } else if field.name.eq_ignore_ascii_case("content-type") {
             head.content_type = place(value);
+        } else if field.name.eq_ignore_ascii_case("range") {
+            head.range = place(value);
+        } else if field.name.eq_ignore_ascii_case("if-range") {
+            head.if_range = place(value);
         } else if field.name.eq_ignore_ascii_case("content-length") {
             let parsed: usize = std::str::from_utf8(value)
                 .ok()
@@ -171,6 +179,7 @@ pub(super) fn write_head<'a>(
 const fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        206 => "Partial Content",
         301 => "Moved Permanently",
         302 => "Found",
         307 => "Temporary Redirect",

@@ -29,10 +29,12 @@ mod gate;
 mod http;
 mod knobs;
 mod limits;
+mod media;
 mod pages;
 mod schedule;
 mod server;
 pub mod simulator;
+mod slow;
 
 pub use api::ApiSite;
 pub use bench::BenchSite;
@@ -42,6 +44,8 @@ pub use knobs::{
     EndpointKnobs, Fault, FaultKind, KnobError, Knobs, Latency, Pick, ROBOTS, Refusal, RetryAfter,
 };
 pub use limits::{Ban, Limit};
+pub use media::MediaSite;
 pub use pages::HtmlSite;
 pub use schedule::{Step, When};
 pub use server::{Server, SimConfig, SiteSpec};
+pub use slow::SlowHosts;

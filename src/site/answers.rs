@@ -1,9 +1,12 @@
 //! Answers: how a site says that something is wrong, as a table of which the first match wins.
 
+use std::borrow::Cow;
+
 use regex::Regex;
 use serde_json::Value;
 use url::Url;
 
+use super::charset;
 use super::document::Text;
 use super::predicate::Predicate;
 use super::select::{Document, Node};
@@ -43,6 +46,7 @@ pub(super) struct AnswerRule {
 pub(super) struct Judged<'a> {
     answer: &'a Answer,
     json: std::cell::OnceCell<Option<Value>>,
+    text: std::cell::OnceCell<Cow<'a, str>>,
 }
 
 impl<'a> Judged<'a> {
@@ -50,21 +54,31 @@ impl<'a> Judged<'a> {
         Self {
             answer,
             json: std::cell::OnceCell::new(),
+            text: std::cell::OnceCell::new(),
         }
     }
 
     /// The body as JSON, if it is.
     pub(super) fn json(&self) -> Option<&Value> {
         self.json
-            .get_or_init(|| match Document::json(&self.answer.body) {
-                Ok(Document::Json(value)) => Some(value),
-                _ => None,
+            .get_or_init(|| {
+                let json = charset::json(&self.answer.body, &self.answer.headers);
+                match Document::json(&json.text) {
+                    Ok(Document::Json(value)) => Some(value),
+                    _ => None,
+                }
             })
             .as_ref()
     }
+
+    /// The body as text, in the encoding that its endpoint is read in.
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| charset::any(self.answer))
+    }
 }
 
-fn type_fits(pattern: &str, media_type: &str) -> bool {
+/// Whether a media type is the one, or of the family, that `pattern` names.
+pub(super) fn type_fits(pattern: &str, media_type: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(family) => media_type.starts_with(family),
         None => pattern == media_type,
@@ -80,7 +94,6 @@ impl When {
     pub(super) fn holds(&self, endpoint: &str, judged: &Judged<'_>) -> bool {
         let answer = judged.answer;
         let status = answer.status;
-        let text = || String::from_utf8_lossy(&answer.body);
         self.fits_endpoint(endpoint)
             && (self.status.is_empty()
                 || self
@@ -97,14 +110,14 @@ impl When {
                     .iter()
                     .any(|kind| type_fits(kind, &answer.media_type())))
             && self.location.as_ref().is_none_or(|location| {
-                let target = answer.location().and_then(|to| answer.url.join(to).ok());
+                let target = answer.location().and_then(|to| answer.url.join(&to).ok());
                 target.is_some_and(|target| location.is_match(target.as_str()))
             })
             && self
                 .empty
                 .is_none_or(|empty| answer.body.trim_ascii().is_empty() == empty)
             && (self.text.is_empty() || {
-                let body = text();
+                let body = judged.text();
                 self.text
                     .iter()
                     .any(|wanted| body.contains(wanted.as_str()))
@@ -112,7 +125,7 @@ impl When {
             && self
                 .matches
                 .as_ref()
-                .is_none_or(|wanted| wanted.is_match(&text()))
+                .is_none_or(|wanted| wanted.is_match(judged.text()))
             && self.json.as_ref().is_none_or(|wanted| {
                 judged
                     .json()
@@ -154,6 +167,7 @@ mod tests {
                     .collect(),
             ),
             body: body.to_owned().into(),
+            notes: Vec::new(),
             head_time: Duration::ZERO,
             total_time: Duration::ZERO,
         }
@@ -231,6 +245,25 @@ mod tests {
         };
         assert!(!holds(&other, &good));
         assert!(holds(&When::default(), &bad));
+    }
+
+    #[test]
+    fn text_is_looked_for_in_the_encoding_of_the_answer() {
+        let when = When {
+            text: vec!["登录".to_owned()],
+            ..When::default()
+        };
+        let json = Predicate::parse(Language::Json, "$.msg == '请先登录'").unwrap();
+        let json = When {
+            json: Some(json),
+            ..When::default()
+        };
+        let (gbk, ..) = encoding_rs::GBK.encode("{\"msg\": \"请先登录\"}");
+        let fields = [("content-type", "application/json; charset=gbk")];
+        let mut answer = answer(200, &fields, "");
+        answer.body = gbk.into_owned().into();
+        assert!(holds(&when, &answer));
+        assert!(holds(&json, &answer));
     }
 
     #[test]

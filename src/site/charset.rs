@@ -1,96 +1,178 @@
-//! The text of an HTML page: which encoding it is in, and its decoding.
+//! The text of an answer: which encoding it is in, and its decoding.
 
 use std::borrow::Cow;
 
-use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{
+    DecoderResult, Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED,
+};
+
+use super::prescan;
+use crate::model::{Answer, Headers};
 
 /// How far into a page its own word on the encoding is looked for (HTML standard §13.2.3.2).
 const PRESCAN: usize = 1024;
 
-/// Decodes a page. A byte order mark decides, then the header's `charset`, then the page's own `<meta>`, then
-/// whether it is UTF-8; else it is taken for windows-1252, as browsers do.
-pub(super) fn decode<'a>(body: &'a [u8], content_type: Option<&str>) -> Cow<'a, str> {
-    let encoding = match content_type.and_then(of_header) {
-        Some(encoding) => encoding,
-        None => match of_meta(body) {
-            Some(encoding) => encoding,
-            None if std::str::from_utf8(body).is_ok() => UTF_8,
-            None => WINDOWS_1252,
-        },
-    };
-    encoding.decode(body).0
+/// How much of a page is looked at to guess its encoding. Further on there is little new to learn from it.
+const GUESSED_FROM: usize = 256 * 1024;
+
+/// A text and how it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decoded<'a> {
+    /// The text.
+    pub(super) text: Cow<'a, str>,
+    /// The encoding, by its name in the Encoding Standard, in lower case.
+    pub(super) encoding: String,
+    /// Sequences of bytes that are none of the encoding: each is U+FFFD in the text.
+    pub(super) replaced: u64,
 }
 
-fn of_header(content_type: &str) -> Option<&'static Encoding> {
-    label(content_type.as_bytes())
-}
-
-/// A UTF-16 `<meta>` cannot be true, for it was read as ASCII: it means UTF-8.
-fn of_meta(body: &[u8]) -> Option<&'static Encoding> {
-    let head = &body[..body.len().min(PRESCAN)];
-    let mut at = 0;
-    while let Some(found) = memchr::memmem::find(&head[at..], b"<meta")
-        .or_else(|| memchr::memmem::find(&head[at..], b"<META"))
-    {
-        let start = at + found;
-        let end = memchr::memchr(b'>', &head[start..]).map_or(head.len(), |end| start + end);
-        if let Some(encoding) = label(&head[start..end]) {
-            return Some(encoding.output_encoding());
-        }
-        at = end;
+/// Decodes a page. A byte order mark decides; then the `charset` of its `Content-Type`, if it is a label that is
+/// known; then the page's own `<meta>` or XML declaration in its first 1024 bytes; else it is guessed by its bytes.
+pub(super) fn page<'a>(body: &'a [u8], headers: &Headers) -> Decoded<'a> {
+    if let Some((encoding, length)) = Encoding::for_bom(body) {
+        return decode(&body[length..], encoding);
     }
-    None
+    let encoding = of_header(headers)
+        .or_else(|| prescan::encoding(&body[..body.len().min(PRESCAN)]))
+        .unwrap_or_else(|| guess(body));
+    decode(body, encoding)
 }
 
-/// The encoding named behind `charset=`.
-fn label(text: &[u8]) -> Option<&'static Encoding> {
-    let text = text.to_ascii_lowercase();
-    let at = memchr::memmem::find(&text, b"charset")? + "charset".len();
-    let rest = text[at..].trim_ascii_start().strip_prefix(b"=")?;
-    let rest = rest.trim_ascii_start();
-    let rest = rest
-        .strip_prefix(b"\"")
-        .or_else(|| rest.strip_prefix(b"'"))
-        .unwrap_or(rest);
-    let end = rest
-        .iter()
-        .position(|byte| {
-            byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b';' | b'>' | b'/')
+/// Decodes JSON. It is UTF-8 (RFC 8259 §8.1) where its bytes are that, whatever the header says; a byte order mark is
+/// passed over. Other bytes are read as the header says, for some sites do send GBK, or else as they look.
+pub(super) fn json<'a>(body: &'a [u8], headers: &Headers) -> Decoded<'a> {
+    if let Some((encoding, length)) = Encoding::for_bom(body) {
+        return decode(&body[length..], encoding);
+    }
+    if let Ok(text) = std::str::from_utf8(body) {
+        return Decoded {
+            text: Cow::Borrowed(text),
+            encoding: name(UTF_8),
+            replaced: 0,
+        };
+    }
+    decode(body, of_header(headers).unwrap_or_else(|| guess(body)))
+}
+
+/// Decodes whatever an answer is: JSON and pages as such.
+pub(super) fn any(answer: &Answer) -> Cow<'_, str> {
+    let braced = matches!(answer.body.trim_ascii_start().first(), Some(b'{' | b'['));
+    let decode = if braced { json } else { page };
+    decode(&answer.body, &answer.headers).text
+}
+
+/// The first `charset` of the first `Content-Type` that has one which is known. Values are looked at as bytes: some
+/// servers put raw text of their own encoding into them.
+fn of_header(headers: &Headers) -> Option<&'static Encoding> {
+    let fields = headers.0.iter();
+    fields
+        .filter(|(name, _)| name == "content-type")
+        .find_map(|(_, value)| {
+            value
+                .split(|byte| *byte == b';')
+                .skip(1)
+                .find_map(|part| labelled(part))
         })
-        .unwrap_or(rest.len());
-    Encoding::for_label(&rest[..end])
+}
+
+/// The encoding that a parameter `charset=…` of a media type names.
+fn labelled(parameter: &[u8]) -> Option<&'static Encoding> {
+    let equals = parameter.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = parameter.split_at(equals);
+    if !name.trim_ascii().eq_ignore_ascii_case(b"charset") {
+        return None;
+    }
+    let value = value[1..].trim_ascii();
+    let quoted = |quote: u8| value.strip_prefix(&[quote][..]);
+    let value = match quoted(b'"').or_else(|| quoted(b'\'')) {
+        Some(rest) => rest.split(|byte| matches!(byte, b'"' | b'\'')).next()?,
+        None => value
+            .split(|byte| matches!(byte, b' ' | b'\t' | b','))
+            .next()?,
+    };
+    known(value)
+}
+
+/// The encoding of a label. The one that stands for encodings nobody may use decodes to nothing, so its labels count
+/// as unknown.
+pub(super) fn known(label: &[u8]) -> Option<&'static Encoding> {
+    Encoding::for_label(label).filter(|encoding| *encoding != REPLACEMENT)
+}
+
+/// What a page that is read as ASCII may say of itself: that it is UTF-16 cannot be (HTML standard §13.2.3.2).
+pub(super) fn of_itself(encoding: &'static Encoding) -> &'static Encoding {
+    match encoding {
+        encoding if encoding == UTF_16BE || encoding == UTF_16LE => UTF_8,
+        encoding if encoding == X_USER_DEFINED => WINDOWS_1252,
+        encoding => encoding,
+    }
+}
+
+/// The encoding that the bytes look like: UTF-16 by its zeros, then as Firefox guesses.
+fn guess(body: &[u8]) -> &'static Encoding {
+    if std::str::from_utf8(body).is_ok() {
+        return UTF_8;
+    }
+    let head = &body[..body.len().min(GUESSED_FROM)];
+    match head {
+        [b'<', 0, second, 0, ..] if *second != 0 => return UTF_16LE,
+        [0, b'<', 0, second, ..] if *second != 0 => return UTF_16BE,
+        _ => {}
+    }
+    if mostly_utf8(head) {
+        return UTF_8;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    detector.feed(head, head.len() == body.len());
+    detector.guess(None, Utf8Detection::Allow)
+}
+
+/// Whether what is no UTF-8 is the exception: pages are put together from pieces, and one cut in the middle of a
+/// character must not make the rest unreadable. Text in another encoding is hardly ever valid by chance.
+fn mostly_utf8(bytes: &[u8]) -> bool {
+    let (mut good, mut bad) = (0usize, 0usize);
+    for chunk in bytes.utf8_chunks() {
+        good += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    good >= 20 * bad
+}
+
+fn name(encoding: &'static Encoding) -> String {
+    encoding.name().to_ascii_lowercase()
+}
+
+fn decode<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Decoded<'a> {
+    let (text, faulty) = encoding.decode_without_bom_handling(bytes);
+    Decoded {
+        text,
+        encoding: name(encoding),
+        replaced: if faulty {
+            count_faults(bytes, encoding)
+        } else {
+            0
+        },
+    }
+}
+
+/// How many replacements a decoding made. A U+FFFD that the server sent is none.
+fn count_faults(bytes: &[u8], encoding: &'static Encoding) -> u64 {
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let mut room = [0; 4096];
+    let (mut at, mut faults) = (0, 0);
+    loop {
+        let (result, read, _) =
+            decoder.decode_to_utf8_without_replacement(&bytes[at..], &mut room, true);
+        at += read;
+        match result {
+            DecoderResult::InputEmpty => return faults,
+            DecoderResult::OutputFull => {}
+            DecoderResult::Malformed(..) => faults += 1,
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_signs_is_kept() {
-        let latin = b"caf\xe9";
-        assert_eq!(decode("café".as_bytes(), None), "café");
-        assert_eq!(decode(latin, None), "café");
-        assert_eq!(decode(latin, Some("text/html; charset=ISO-8859-1")), "café");
-        assert_eq!(
-            decode(b"\xef\xbb\xbfx", Some("text/html; charset=latin1")),
-            "x"
-        );
-        assert_eq!(
-            decode(b"<meta charset=gbk>\xd6\xd0", None),
-            "<meta charset=gbk>中"
-        );
-        let old =
-            b"<META http-equiv=content-type content=\"text/html; charset=shift_jis\">\x93\xfa";
-        assert!(decode(old, None).ends_with('日'));
-        assert!(decode(b"<meta charset=utf-16>\xc3\xa9", None).ends_with('é'));
-        assert_eq!(decode(latin, Some("text/html; charset=nonsense")), "café");
-    }
-
-    #[test]
-    fn utf8_is_not_copied() {
-        assert!(matches!(
-            decode("é".as_bytes(), Some("text/html; charset=utf-8")),
-            Cow::Borrowed(_)
-        ));
-    }
-}
+#[path = "charset_tests.rs"]
+mod tests;

@@ -74,6 +74,7 @@ pub(super) fn check(site: &SiteDefinition, problems: &mut Problems<'_>) {
         }
     }
     check_reached(site, problems);
+    check_folders(site, problems);
     for endpoint in site.endpoints.values() {
         check_list(endpoint, problems);
         let ways = ways.get(&*endpoint.name).map_or(&[][..], Vec::as_slice);
@@ -117,6 +118,23 @@ fn check_reached(site: &SiteDefinition, problems: &mut Problems<'_>) {
             problems.add(
                 endpoint.at,
                 format!("endpoint `{}` is reached from no mode", endpoint.name),
+            );
+        }
+    }
+}
+
+/// Files of two endpoints in one folder could have one name.
+fn check_folders(site: &SiteDefinition, problems: &mut Problems<'_>) {
+    let mut folders: BTreeMap<&str, &str> = BTreeMap::new();
+    for endpoint in site.endpoints.values() {
+        let Some(save) = &endpoint.save else { continue };
+        if let Some(other) = folders.insert(&save.dir, &endpoint.name) {
+            problems.add(
+                endpoint.at,
+                format!(
+                    "`{}` saves into the folder of `{other}`; give each a `dir` of its own",
+                    endpoint.name
+                ),
             );
         }
     }

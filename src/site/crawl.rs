@@ -1,5 +1,6 @@
 //! Mode `crawl`: ordinary web sites, followed link by link.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -7,10 +8,11 @@ use url::{Position, Url};
 
 use super::document::DefinitionErrors;
 use super::extract::{RecordRule, Scene};
-use super::links::{PageLinks, page_links};
+use super::links::{PageLinks, page_links_for};
+use super::refresh;
 use super::scope::Bounds;
 use super::select::Document;
-use super::urls::{authority, canonical, check_web, into_canonical, parse_web};
+use super::urls::{Canonical, authority, linked, masked, of_page, parse_web, shown};
 use super::{
     Reader, Reading, Redirect, Seeds, Site, SiteDefinition, SiteError, SiteLimits, Target, charset,
 };
@@ -29,6 +31,10 @@ pub struct CrawlSite {
     own_starts: Vec<String>,
     max_depth: Option<u32>,
     robots: RobotsPolicy,
+    /// The product token by which pages speak to this crawler.
+    agent: String,
+    /// What a page is recognised by.
+    canonical: Canonical,
     limits: SiteLimits,
     headers: Vec<(String, String)>,
     records: Vec<RecordRule>,
@@ -60,10 +66,11 @@ impl CrawlSite {
         } else {
             starts
         };
+        let canonical = Canonical::new(&rules.urls);
         let urls: Vec<Url> = used
             .iter()
             .filter_map(|text| parse_web(text).ok())
-            .map(|url| canonical(&url))
+            .map(|url| canonical.of(&url).into_owned())
             .collect();
         let off = definition.is_some_and(|definition| definition.robots == RobotsPolicy::Off);
         let headers = definition
@@ -75,6 +82,8 @@ impl CrawlSite {
             bounds: Bounds::new(rules, &urls)?,
             max_depth: rules.max_depth,
             robots: if off { RobotsPolicy::Off } else { rules.robots },
+            agent: String::new(),
+            canonical,
             limits: definition
                 .map(|definition| definition.limits.clone())
                 .unwrap_or_default(),
@@ -87,8 +96,18 @@ impl CrawlSite {
         })
     }
 
-    fn key(&self, url: &Url) -> TaskKey {
-        TaskKey::of(&self.name, Self::PAGE, url.as_str())
+    /// Known to the pages by this product token, beside what they say to all robots.
+    #[must_use]
+    pub fn known_as(self, agent: &str) -> Self {
+        Self {
+            agent: agent.to_owned(),
+            ..self
+        }
+    }
+
+    /// The key of a page, by the canonical form of its URL.
+    fn key(&self, canonical: &Url) -> TaskKey {
+        TaskKey::of(&self.name, Self::PAGE, canonical.as_str())
     }
 
     fn new_task(&self, url: &Url, key: TaskKey, lane: Name, depth: u32) -> NewTask {
@@ -126,17 +145,14 @@ impl CrawlSite {
         let mut seen = HashSet::with_capacity(page.links.len());
         let mut follow = Vec::new();
         for link in &page.links {
-            let Ok(target) = base.join(link) else {
+            let Some(target) = linked(base, link) else {
                 continue;
             };
-            if check_web(&target).is_err() {
+            let canonical = self.canonical.of(&target);
+            if self.bounds.refuses(&canonical).is_some() {
                 continue;
             }
-            let target = into_canonical(target);
-            if self.bounds.refuses(&target).is_some() {
-                continue;
-            }
-            let key = self.key(&target);
+            let key = self.key(&canonical);
             if !seen.insert(key) || (reader.known)(&key, depth) {
                 continue;
             }
@@ -157,13 +173,14 @@ impl CrawlSite {
     fn page_record(
         &self,
         title: Option<String>,
-        url: &Url,
+        canonical: &Url,
         task: &Task,
         answer: &Answer,
     ) -> Record {
         let content_type = answer.headers.get("content-type").unwrap_or_default();
+        let asked = &answer.url[..Position::AfterQuery];
         let mut fields = Map::new();
-        fields.insert("url".to_owned(), url.as_str().into());
+        fields.insert("url".to_owned(), asked.into());
         fields.insert(
             "requested_url".to_owned(),
             requested(task).cloned().unwrap_or(Value::Null),
@@ -175,7 +192,7 @@ impl CrawlSite {
         Record {
             site: self.name.clone(),
             kind: self.page.clone(),
-            key: url.as_str().to_owned(),
+            key: canonical.as_str().to_owned(),
             fields,
         }
     }
@@ -184,21 +201,21 @@ impl CrawlSite {
     fn selected(
         &self,
         html: &str,
-        url: &Url,
+        canonical: &Url,
         answer: &Answer,
         out: &mut Vec<Record>,
     ) -> Result<(), SiteError> {
         let fits = |rule: &&RecordRule| {
             rule.matches
                 .as_ref()
-                .is_none_or(|pattern| pattern.is_match(url.as_str()))
+                .is_none_or(|pattern| pattern.is_match(canonical.as_str()))
         };
         let rules: Vec<&RecordRule> = self.records.iter().filter(fits).collect();
         if rules.is_empty() {
             return Ok(());
         }
         let document = Document::html(html)?;
-        let lookup = |name: &str| (name == "url").then(|| url.as_str().into());
+        let lookup = |name: &str| (name == "url").then(|| canonical.as_str().into());
         let scene = Scene {
             root: document.root(),
             url: &answer.url,
@@ -265,6 +282,10 @@ impl Site for CrawlSite {
         true
     }
 
+    fn key_rules(&self) -> Option<String> {
+        Some(self.canonical.describe())
+    }
+
     fn seeds(&self, job: &Job) -> Seeds {
         let mut seeds = Seeds::default();
         let mut known = HashSet::new();
@@ -275,10 +296,10 @@ impl Site for CrawlSite {
             given
         } {
             match parse_web(text) {
-                Err(why) => seeds.rejected.push((text.clone(), why)),
-                Ok(url) => {
-                    let url = canonical(&url);
-                    let key = self.key(&url);
+                Err(why) => seeds.rejected.push((masked(text), why)),
+                Ok(mut url) => {
+                    url.set_fragment(None);
+                    let key = self.key(&self.canonical.of(&url));
                     if known.insert(key) {
                         let lane = authority(&url).into();
                         seeds.tasks.push(self.new_task(&url, key, lane, 0));
@@ -292,7 +313,7 @@ impl Site for CrawlSite {
     fn request(&self, task: &Task) -> Result<Request, SiteError> {
         let text = task.params.get("url").and_then(Value::as_str);
         let text = text.ok_or_else(|| SiteError("the task has no `url`".to_owned()))?;
-        let url = parse_web(text).map_err(|why| SiteError(format!("`{text}`: {why}")))?;
+        let url = parse_web(text).map_err(|why| SiteError(format!("`{}`: {why}", masked(text))))?;
         Ok(Request {
             headers: self.headers.clone(),
             ..Request::get(url)
@@ -313,26 +334,46 @@ impl Site for CrawlSite {
         if !(200..300).contains(&answer.status) || !is_html(answer) {
             return Ok(reading);
         }
-        let html = charset::decode(&answer.body, answer.headers.get("content-type"));
-        let mut page = page_links(&html);
-        let url = canonical(&answer.url);
-        let record = self.page_record(page.title.take(), &url, task, answer);
+        let html = charset::page(&answer.body, &answer.headers);
+        reading.replaced = html.replaced;
+        let mut page = page_links_for(&html.text, &self.agent);
+        let mut asked = std::mem::take(&mut page.directives);
+        asked.add_headers(&answer.headers, &self.agent);
+        // As what the page itself says by `<meta http-equiv=refresh>`.
+        let refreshes = answer.headers.all("refresh").filter_map(refresh::target);
+        page.links.extend(refreshes.map(Cow::Borrowed));
+        let canonical = self.canonical.of(&answer.url);
+        let mut record = self.page_record(page.title.take(), &canonical, task, answer);
+        let asked_text = asked.text().map_or(Value::Null, Value::from);
+        let read_as = [
+            ("encoding", html.encoding.into()),
+            ("replaced", html.replaced.into()),
+            ("robots", asked_text),
+        ];
+        let read_as = read_as.map(|(name, value): (_, Value)| (name.to_owned(), value));
+        record.fields.extend(read_as);
         reading.records.push(record);
-        self.selected(&html, &url, answer, &mut reading.records)?;
-        reading.follow = self.follow(&page, task, answer, reader);
+        self.selected(&html.text, &canonical, answer, &mut reading.records)?;
+        if self.robots == RobotsPolicy::Off || !asked.nofollow() {
+            reading.follow = self.follow(&page, task, answer, reader);
+        }
         Ok(reading)
     }
 
     fn redirect(&self, task: &Task, target: &Url) -> Redirect {
-        if let Err(why) = check_web(target) {
-            return Redirect::Refuse(why);
-        }
-        let url = canonical(target);
-        match self.bounds.refuses(&url) {
-            Some(why) => Redirect::Refuse(format!("a redirect to `{url}`, which is {why}")),
+        let Some(url) = of_page(target.clone()) else {
+            let scheme = target.scheme();
+            return Redirect::Refuse(format!("scheme `{scheme}` is not http or https"));
+        };
+        let canonical = self.canonical.of(&url);
+        match self.bounds.refuses(&canonical) {
+            Some(why) => {
+                let shown = shown(&url);
+                Redirect::Refuse(format!("a redirect to {shown}, which is {why}"))
+            }
             None => Redirect::Follow {
                 claim: Some(Target {
-                    key: self.key(&url),
+                    key: self.key(&canonical),
                     params: moved(task, &url),
                 }),
                 lane: authority(&url).into(),

@@ -17,6 +17,7 @@ fn answer(url: &str, content_type: Option<&str>, body: impl Into<Vec<u8>>) -> An
         status: 200,
         headers: Headers(fields.into_iter().collect()),
         body: body.into().into(),
+        notes: Vec::new(),
         head_time: Duration::ZERO,
         total_time: Duration::ZERO,
     }
@@ -72,13 +73,18 @@ fn a_page_becomes_a_record_and_tasks() {
     assert_eq!(
         fields,
         serde_json::json!({"url": "http://h/a/b?x=1", "requested_url": "http://h/asked", "status": 200,
-            "title": "A & B", "depth": 2, "content_type": "text/html; charset=utf-8"})
+            "title": "A & B", "depth": 2, "content_type": "text/html; charset=utf-8",
+            "encoding": "utf-8", "replaced": 0, "robots": null})
     );
     assert_eq!(
         (&*reading.records[0].kind, reading.records[0].key.as_str()),
         ("page", "http://h/a/b?x=1")
     );
-    assert_eq!(urls(&reading), ["http://h/a/c", "http://h/~d"]);
+    // What is asked is what was linked, without users and fragments.
+    assert_eq!(
+        urls(&reading),
+        ["http://h/a/c", "http://h/%7Ed", "http://h/"]
+    );
     let first = &reading.follow[0];
     assert_eq!(
         (&*first.lane, first.priority, first.depth, first.list),
@@ -236,7 +242,7 @@ fn redirects_stay_in_scope() {
             lane: "h:443".into(),
         }
     );
-    for bad in ["http://other/", "http://h/no", "ftp://h/", "http://u:p@h/"] {
+    for bad in ["http://other/", "http://h/no", "ftp://h/"] {
         assert!(matches!(redirect(bad), Redirect::Refuse(_)), "{bad}");
     }
 }
@@ -297,4 +303,42 @@ fields = { name = "h2", price = { path = ".price", as = "number" }, image = { pa
             .len(),
         1
     );
+}
+
+#[test]
+fn pages_are_known_by_their_canonical_form_and_asked_as_they_were_linked() {
+    let rules = CrawlRules {
+        urls: crate::model::UrlRules {
+            query: crate::model::QueryRule::Sort,
+            drop_params: vec!["utm_*".parse().unwrap()],
+        },
+        ..CrawlRules::default()
+    };
+    let site = site(&["http://h/?utm_id=1"], rules);
+    let page = answer(
+        "http://h/?utm_id=1#x",
+        Some("text/html"),
+        "<a href='/%7ea?b=2&a=1&utm_source=x'>1</a><a href='/~a?a=1&b=2'>2</a><a href=http://h./?utm_id=2>3</a>",
+    );
+    let reading = read(&site, &task("http://h/?utm_id=1", 0), &page, &|_, _| false);
+    assert_eq!(
+        urls(&reading),
+        ["http://h/%7ea?b=2&a=1&utm_source=x", "http://h/?utm_id=2"]
+    );
+    let keys: Vec<TaskKey> = reading.follow.iter().map(|task| task.key).collect();
+    let of = |url: &str| TaskKey::of("web", "page", url);
+    assert_eq!(keys, [of("http://h/~a?a=1&b=2"), of("http://h/")]);
+    assert_eq!(&*reading.follow[1].lane, "h:80", "one host, one lane");
+    let record = &reading.records[0];
+    assert_eq!(record.key, "http://h/");
+    assert_eq!(record.fields["url"], "http://h/?utm_id=1");
+}
+
+#[test]
+fn l47_a_password_in_a_start_url_is_refused_and_not_repeated() {
+    let starts = ["http://u:secret@h/"];
+    let seeds = site(&starts, CrawlRules::default()).seeds(&Job::crawl(starts));
+    let (input, why) = &seeds.rejected[0];
+    assert_eq!(input, "http://***@h/");
+    assert!(why.contains("allowed"), "{why}");
 }

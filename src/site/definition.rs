@@ -13,8 +13,8 @@ use super::inputs::ModeRule;
 use super::paging::{self, Fate};
 use super::select::{Document, Language, Node};
 use super::template::{Encoding, plain};
-use super::urls::{authority, canonical, check_web, parse_web};
-use super::{Reader, Reading, Redirect, Seeds, Site, SiteError, SiteLimits, charset, schema};
+use super::urls::{authority, masked, of_page, parse_web};
+use super::{Reader, Reading, Redirect, Save, Seeds, Site, SiteError, SiteLimits, charset, schema};
 use crate::model::{
     Answer, Job, ListState, Mode, Name, NewTask, Outcome, Params, Request, RobotsPolicy, Task,
 };
@@ -79,6 +79,12 @@ impl SiteDefinition {
         Ok(self)
     }
 
+    /// What its relative URLs are relative to.
+    #[must_use]
+    pub const fn base_url(&self) -> &Url {
+        &self.common.base
+    }
+
     /// The modes that the site can be asked in.
     #[must_use]
     pub fn modes(&self) -> BTreeSet<Mode> {
@@ -135,14 +141,20 @@ impl SiteDefinition {
         })
     }
 
-    fn parse_body(endpoint: &Endpoint, answer: &Answer) -> Result<Document, SiteError> {
-        match endpoint.language {
-            Language::Json => Document::json(&answer.body),
-            Language::Html => {
-                let content_type = answer.headers.get("content-type");
-                Document::html(&charset::decode(&answer.body, content_type))
+    /// The document, and how many characters of it could not be read.
+    fn parse_body(endpoint: &Endpoint, answer: &Answer) -> Result<(Document, u64), SiteError> {
+        let (body, headers) = (&answer.body, &answer.headers);
+        let (document, replaced) = match endpoint.language {
+            Language::Json => {
+                let json = charset::json(body, headers);
+                (Document::json(&json.text)?, json.replaced)
             }
-        }
+            Language::Html => {
+                let page = charset::page(body, headers);
+                (Document::html(&page.text)?, page.replaced)
+            }
+        };
+        Ok((document, replaced))
     }
 
     /// Whether a good answer lacks the items it is asked for.
@@ -242,7 +254,7 @@ impl SiteDefinition {
         answer: &Answer,
         reader: &Reader<'_>,
     ) -> Result<Reading, SiteError> {
-        let document = Self::parse_body(endpoint, answer)?;
+        let (document, replaced) = Self::parse_body(endpoint, answer)?;
         let lookup = |name: &str| match name {
             "url" => Some(answer.url.as_str().into()),
             _ => task.params.get(name).cloned(),
@@ -252,7 +264,10 @@ impl SiteDefinition {
             url: &answer.url,
             lookup: &lookup,
         };
-        let mut reading = Reading::default();
+        let mut reading = Reading {
+            replaced,
+            ..Reading::default()
+        };
         let mut cut = HashSet::new();
         if let Some(list) = &endpoint.list {
             let (state, beyond) = self.turn(list, task, &scene, Self::cap_of(list, reader.job))?;
@@ -349,7 +364,7 @@ impl Site for SiteDefinition {
                     .map_err(|error| error.0)
             });
             match tasks {
-                Err(why) => seeds.rejected.push((input.clone(), why)),
+                Err(why) => seeds.rejected.push((masked(input), why)),
                 Ok(tasks) => {
                     let before = seeds.tasks.len();
                     seeds
@@ -367,6 +382,15 @@ impl Site for SiteDefinition {
         endpoint.request(&self.common, &task.params, task.list.as_ref())
     }
 
+    fn save(&self, task: &Task) -> Result<Option<Save>, SiteError> {
+        let endpoint = self.endpoint(&task.endpoint)?;
+        let Some(rule) = &endpoint.save else {
+            return Ok(None);
+        };
+        let key = endpoint.key(&self.common, &task.params)?;
+        rule.of(&self.common.site, &task.params, &key).map(Some)
+    }
+
     fn classify(&self, task: &Task, answer: &Answer) -> Outcome {
         let judged = Judged::new(answer);
         let rule = self
@@ -381,6 +405,16 @@ impl Site for SiteDefinition {
         let Ok(endpoint) = self.endpoint(&task.endpoint) else {
             return outcome;
         };
+        if let Some(save) = &endpoint.save
+            && outcome == Outcome::Ok
+        {
+            // The rest of a file does not begin as the file does.
+            let fits = answer.status == 206 || save.file_type(answer).is_some();
+            return match fits && !answer.body.is_empty() {
+                true => Outcome::Ok,
+                false => Outcome::Malformed,
+            };
+        }
         match endpoint.language {
             _ if outcome != Outcome::Ok => outcome,
             Language::Html => match answer.media_type().as_str() {
@@ -415,19 +449,20 @@ impl Site for SiteDefinition {
             return Redirect::Answer(rule.is);
         }
         let asked = self.request(task).map(|request| request.url);
-        let near = same_host(&self.common.base, target)
-            || asked.is_ok_and(|asked| same_host(&asked, target));
-        if near && check_web(target).is_ok() {
-            Redirect::Follow {
-                url: canonical(target),
+        let near = |url: &Url| {
+            same_host(&self.common.base, url)
+                || asked.as_ref().is_ok_and(|asked| same_host(asked, url))
+        };
+        match of_page(target.clone()).filter(near) {
+            Some(url) => Redirect::Follow {
+                url,
                 claim: None,
                 lane: task.lane.clone(),
-            }
-        } else {
-            Redirect::Refuse(format!(
+            },
+            None => Redirect::Refuse(format!(
                 "a redirect to another host, `{}`",
                 authority(target)
-            ))
+            )),
         }
     }
 }

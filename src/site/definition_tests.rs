@@ -39,6 +39,7 @@ fn answer(status: u16, body: &str) -> Answer {
         status,
         headers: Headers(vec![("content-type".to_owned(), "application/json".into())]),
         body: body.to_owned().into(),
+        notes: Vec::new(),
         head_time: Duration::ZERO,
         total_time: Duration::ZERO,
     }

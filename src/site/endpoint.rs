@@ -6,6 +6,7 @@ use url::Url;
 use super::SiteError;
 use super::extract::{Each, Field, FollowRule, RecordRule};
 use super::paging;
+use super::save::SaveRule;
 use super::select::{Language, Node, Path};
 use super::template::{Encoding, Hole, JsonTemplate, Lookup, Template, plain};
 use super::urls::{canonical, check_web, encode_into};
@@ -101,6 +102,8 @@ pub(super) struct Endpoint {
     pub(super) list: Option<ListRule>,
     pub(super) records: Vec<RecordRule>,
     pub(super) follow: Vec<(usize, FollowRule)>,
+    /// Its answers are files.
+    pub(super) save: Option<SaveRule>,
 }
 
 /// What the requests of a site have in common.
@@ -112,8 +115,16 @@ pub(super) struct Common {
 }
 
 impl Endpoint {
-    /// Every placeholder of its request, the site's headers left out.
+    /// Every placeholder of its request, the site's headers left out, and of what it saves.
     pub(super) fn holes(&self) -> Vec<&Hole> {
+        let saved = self.save.iter().flat_map(SaveRule::templates);
+        let mut holes = self.request_holes();
+        holes.extend(saved.flat_map(Template::holes));
+        holes
+    }
+
+    /// Every placeholder of its request, the site's headers left out.
+    pub(super) fn request_holes(&self) -> Vec<&Hole> {
         let mut holes: Vec<&Hole> = self.target.holes().collect();
         let pairs = self.query.iter().chain(&self.headers);
         holes.extend(pairs.flat_map(|(_, template)| template.holes()));

@@ -1,12 +1,15 @@
 //! What a page says of itself and where it leads: title, base, links.
 //!
 //! Counted as links: `a[href]`, `area[href]`, `iframe[src]`, `frame[src]`, and `link[href]` whose `rel` has `next`, `prev`,
-//! `canonical` or `alternate` and whose `type`, if it has one, is HTML; `rel=nofollow` takes a link out.
+//! `canonical` or `alternate` and whose `type`, if it has one, is HTML; `rel=nofollow` takes a link out. So is where
+//! `<meta http-equiv=refresh>` leads, at once or later.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use super::directives::Directives;
 use super::markup::{Tag, Tags};
+use super::refresh;
 use super::values::collapse;
 
 /// Longest title that is read, in bytes.
@@ -19,17 +22,29 @@ pub struct PageLinks<'a> {
     pub title: Option<String>,
     /// The first `base[href]`.
     pub base: Option<Cow<'a, str>>,
-    /// The links as written, entities decoded, each text once, in the order of the page. Empty where the page
-    /// asks that none be followed (`<meta name=robots content=nofollow>`).
+    /// The links as written, entities decoded, each text once, in the order of the page. Of [`page_links`] empty
+    /// where the page asks that none be followed (`<meta name=robots content=nofollow>`).
     pub links: Vec<Cow<'a, str>>,
+    /// What it asks of robots.
+    pub directives: Directives,
 }
 
-/// Reads a page.
+/// Reads a page as any robot would.
 #[must_use]
 pub fn page_links(html: &str) -> PageLinks<'_> {
+    let mut page = page_links_for(html, "");
+    if page.directives.nofollow() {
+        page.links.clear();
+    }
+    page
+}
+
+/// Reads a page as the robot with this product token would. Its links are all there; [`PageLinks::directives`] say
+/// whether they are to be followed.
+#[must_use]
+pub fn page_links_for<'a>(html: &'a str, agent: &str) -> PageLinks<'a> {
     let mut page = PageLinks::default();
     let mut seen: HashSet<&[u8]> = HashSet::new();
-    let mut follow = true;
     for tag in Tags::new(html.as_bytes()) {
         if tag.closes {
             continue;
@@ -46,7 +61,8 @@ pub fn page_links(html: &str) -> PageLinks<'_> {
                 None
             }
             b'm' if tag.is("meta") => {
-                follow &= !forbids_following(&tag);
+                add_directives(&mut page.directives, &tag, agent);
+                page.links.extend(refreshes(&tag).map(Cow::Owned));
                 None
             }
             b't' if page.title.is_none() && !tag.foreign && tag.is("title") => {
@@ -60,9 +76,6 @@ pub fn page_links(html: &str) -> PageLinks<'_> {
         {
             page.links.push(decode_attribute(link));
         }
-    }
-    if !follow {
-        page.links.clear();
     }
     page
 }
@@ -103,12 +116,20 @@ fn leads_on(tag: &Tag<'_>) -> bool {
         && !has_word(rel, "nofollow")
 }
 
-fn forbids_following(tag: &Tag<'_>) -> bool {
-    tag.attribute("name")
-        .is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"robots"))
-        && tag
-            .attribute("content")
-            .is_some_and(|content| has_word(content, "nofollow") || has_word(content, "none"))
+fn add_directives(directives: &mut Directives, tag: &Tag<'_>, agent: &str) {
+    if let (Some(name), Some(content)) = (tag.attribute("name"), tag.attribute("content")) {
+        directives.add_meta(&text_of(name), &decode_attribute(content), agent);
+    }
+}
+
+/// Where a `<meta http-equiv=refresh>` sends the visitor.
+fn refreshes(tag: &Tag<'_>) -> Option<String> {
+    let kind = tag.attribute("http-equiv")?;
+    if !kind.trim_ascii().eq_ignore_ascii_case(b"refresh") {
+        return None;
+    }
+    let content = decode_attribute(tag.attribute("content")?);
+    refresh::target(&content).map(str::to_owned)
 }
 
 /// Bytes of the page's own text, cut at tag boundaries: they are UTF-8 but for what a hostile page may try.

@@ -37,6 +37,9 @@ fn the_elements_that_count() {
         "<svg><a href=x></a></svg>",
         "<a title='>' href=x>",
         "<a href=x href=y>",
+        "<meta http-equiv=refresh content='0; url=x'>",
+        "<meta http-equiv=' Refresh ' content=\"30;URL='x'\">",
+        "<meta content=0;x http-equiv=refresh>",
     ] {
         // The page that ends inside a tag has no such tag.
         let wanted: &[&str] = if html == "<a href=x" { &[] } else { &["x"] };
@@ -75,6 +78,11 @@ fn the_elements_that_do_not() {
         "<abbr href=x>",
         "<meta name=robots content='noindex, NoFollow'><a href=x>",
         "<a href=x><meta name=ROBOTS content=none>",
+        "<meta http-equiv=refresh content=30>",
+        "<meta http-equiv=refresh>",
+        "<meta http-equiv=set-cookie content='0;url=x'>",
+        "<meta name=refresh content='0;url=x'>",
+        "<meta http-equiv=refresh content='0;url=x'><meta name=robots content=nofollow>",
     ] {
         assert!(links(html).is_empty(), "{html}");
     }

@@ -1,10 +1,12 @@
 //! Sites: what a platform's requests look like, how its answers are read, and what it allows.
 
 mod answers;
+mod canonical;
 mod charset;
 mod check;
 mod crawl;
 mod definition;
+mod directives;
 pub(crate) mod document;
 mod endpoint;
 mod extract;
@@ -12,9 +14,13 @@ mod inputs;
 mod links;
 mod load;
 mod markup;
+mod media_type;
 mod nesting;
 mod paging;
 mod predicate;
+mod prescan;
+mod refresh;
+mod save;
 mod schema;
 mod scope;
 mod select;
@@ -34,9 +40,11 @@ use crate::settings::LimitSettings;
 
 pub use crawl::CrawlSite;
 pub use definition::SiteDefinition;
+pub use directives::Directives;
 pub use document::{DefinitionErrors, Problem};
-pub use links::{PageLinks, page_links};
+pub use links::{PageLinks, page_links, page_links_for};
 pub use load::{builtin, load_dir};
+pub use save::{FileType, Save};
 pub(crate) use schema::read_limits;
 
 /// One platform to crawl. A TOML definition is one implementation; an application may bring its own.
@@ -59,6 +67,12 @@ pub trait Site: Send + Sync + 'static {
         false
     }
 
+    /// By what rules the keys of its tasks are made, where those can change between two runs of a job; a job that was
+    /// begun with others says so. `None`: they cannot.
+    fn key_rules(&self) -> Option<String> {
+        None
+    }
+
     /// The tasks that a job starts from; inputs that cannot be read are listed, the others go on.
     fn seeds(&self, job: &Job) -> Seeds;
 
@@ -67,6 +81,17 @@ pub trait Site: Send + Sync + 'static {
     /// # Errors
     /// When a value is missing or the URL cannot be formed: the task fails with the text.
     fn request(&self, task: &Task) -> Result<Request, SiteError>;
+
+    /// How the answer of a task is saved, where it is a file: it is streamed to the disk, and becomes a record of its own
+    /// instead of being [read](Self::read). [`classify`](Self::classify) is asked with the first bytes of its body, and
+    /// says `malformed` of what is no such file.
+    ///
+    /// # Errors
+    /// When a value is missing: the task fails with the text.
+    fn save(&self, task: &Task) -> Result<Option<Save>, SiteError> {
+        let _ = task;
+        Ok(None)
+    }
 
     /// The class of an answer.
     fn classify(&self, task: &Task, answer: &Answer) -> Outcome;
@@ -118,6 +143,8 @@ pub struct Reading {
     pub follow: Vec<NewTask>,
     /// The new state of the task's list. `stop: None` means that there is a next page to ask for.
     pub list: Option<ListState>,
+    /// How many sequences of bytes were none of the answer's encoding, so that its text lacks them.
+    pub replaced: u64,
 }
 
 /// What becomes of a redirect.

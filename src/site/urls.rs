@@ -1,15 +1,18 @@
-//! URLs: the canonical form that de-duplication compares, and the encoding of values into URLs.
+//! URLs: which may be asked, how they are shown, and the encoding of values into them.
 
-use url::Url;
+use url::{Position, Url};
 
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+pub use super::canonical::{Canonical, canonical};
+use crate::model::asked_url;
+
+pub(super) const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Characters that mean the same whether they are percent-encoded or not (RFC 3986 §2.3).
-const fn is_unreserved(byte: u8) -> bool {
+pub(super) const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-const fn hex_value(digit: u8) -> Option<u8> {
+pub(super) const fn hex_value(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),
@@ -18,66 +21,7 @@ const fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
-/// Upper-case hex, and what needs no encoding decoded (RFC 3986 §6.2.2). `None`: nothing to change.
-fn normal_escapes(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return None;
-    }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    // Digits decoded right behind a stray `%` would make a new escape with it: those stay encoded.
-    let mut stray_end = 0;
-    while at < bytes.len() {
-        let pair = (bytes[at] == b'%' && at + 2 < bytes.len())
-            .then(|| Some((hex_value(bytes[at + 1])?, hex_value(bytes[at + 2])?)))
-            .flatten();
-        match pair {
-            Some((high, low)) => {
-                let byte = high * 16 + low;
-                if is_unreserved(byte) && out.len() >= stray_end {
-                    out.push(byte);
-                } else {
-                    out.extend([b'%', HEX[high as usize], HEX[low as usize]]);
-                }
-                at += 3;
-            }
-            None => {
-                if bytes[at] == b'%' {
-                    stray_end = out.len() + 3;
-                }
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    let out = String::from_utf8(out).ok()?;
-    (out != text).then_some(out)
-}
-
-/// The canonical form of an http or https URL: no fragment, no default port, no dot segments,
-/// percent-encoding normalised. What may change the meaning, such as the order of the query, stays.
-#[must_use]
-pub fn canonical(url: &Url) -> Url {
-    into_canonical(url.clone())
-}
-
-/// As [`canonical`], of a URL that is not needed any more: links are many.
-pub(super) fn into_canonical(mut url: Url) -> Url {
-    url.set_fragment(None);
-    if !url.as_str().contains('%') {
-        return url;
-    }
-    if let Some(path) = normal_escapes(url.path()) {
-        url.set_path(&path);
-    }
-    if let Some(query) = url.query().and_then(normal_escapes) {
-        url.set_query(Some(&query));
-    }
-    url
-}
-
-/// Reads an absolute http or https URL without user information.
+/// Reads an absolute http or https URL without user information, as it is asked.
 ///
 /// # Errors
 /// The reason, for people.
@@ -89,7 +33,19 @@ pub fn parse_web(text: &str) -> Result<Url, String> {
         other => other.to_string(),
     })?;
     check_web(&url)?;
-    Ok(url)
+    asked_url(url).ok_or_else(|| "its scheme is not http or https".to_owned())
+}
+
+/// Where a link leads, as it is asked: by the URL standard. `None`: nowhere in the web.
+pub(super) fn linked(base: &Url, link: &str) -> Option<Url> {
+    of_page(base.join(link).ok()?)
+}
+
+/// The URL that a page is asked by: without fragment, user name and password. `None`: it is neither http nor https.
+pub(super) fn of_page(url: Url) -> Option<Url> {
+    let mut url = asked_url(url)?;
+    url.set_fragment(None);
+    Some(url)
 }
 
 /// Whether a URL may be asked at all: http or https, with a host, without user information.
@@ -104,7 +60,11 @@ pub fn check_web(url: &Url) -> Result<(), String> {
         return Err("the URL has no host".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("a URL with a user name or password is refused".to_owned());
+        return Err(
+            "a URL with a user name or password is refused; allowed: the URL without them, and an `authorization` \
+             header in the definition of the site"
+                .to_owned(),
+        );
     }
     Ok(())
 }
@@ -117,6 +77,46 @@ pub fn authority(url: &Url) -> String {
         url.host_str().unwrap_or_default(),
         url.port_or_known_default().unwrap_or_default()
     )
+}
+
+/// A URL as it may be shown: without its query and fragment, which may carry tokens.
+#[must_use]
+pub fn shown(url: &Url) -> String {
+    let mut text = url.origin().ascii_serialization();
+    text.push_str(&url[Position::BeforePath..Position::AfterPath]);
+    if url.query().is_some() {
+        text.push_str("?…");
+    }
+    text
+}
+
+/// A text that was given for a URL, as it may be shown: a user name and a password are hidden, whether or not the text
+/// is a URL.
+#[must_use]
+pub fn masked(text: &str) -> String {
+    let slash = |c: char| matches!(c, '/' | '\\');
+    let start = match text.split_once(':') {
+        Some((scheme, rest)) => {
+            let behind = rest.trim_start_matches(slash);
+            // `http:u:p@h` is a URL as well; `u:p@h` begins with a user.
+            let web = ["http", "https"].map(|web| scheme.trim().eq_ignore_ascii_case(web));
+            let has_scheme = behind.len() < rest.len() || web.contains(&true);
+            if has_scheme {
+                text.len() - behind.len()
+            } else {
+                0
+            }
+        }
+        None => return text.to_owned(),
+    };
+    let authority = &text[start..];
+    let end = authority
+        .find(|c: char| slash(c) || matches!(c, '?' | '#'))
+        .unwrap_or(authority.len());
+    match authority[..end].rfind('@') {
+        Some(at) => format!("{}***{}", &text[..start], &authority[at..]),
+        None => text.to_owned(),
+    }
 }
 
 /// Appends `text`, percent-encoded for a path segment or a part of a query.
@@ -145,30 +145,6 @@ mod tests {
 
     use super::*;
 
-    fn canon(text: &str) -> String {
-        canonical(&Url::parse(text).unwrap()).into()
-    }
-
-    #[test]
-    fn equivalent_urls_have_one_form() {
-        for (given, wanted) in [
-            ("HTTP://Example.COM:80", "http://example.com/"),
-            (
-                "https://example.com:443/a/../b/./c#x",
-                "https://example.com/b/c",
-            ),
-            ("http://h/%7euser/%2f%e4", "http://h/~user/%2F%E4"),
-            ("http://h/a?q=%41%20b&x=%2c", "http://h/a?q=A%20b&x=%2C"),
-            ("http://h/?b=2&a=1", "http://h/?b=2&a=1"),
-            ("http://h/a//b", "http://h/a//b"),
-            ("http://h/100%", "http://h/100%"),
-            ("http://h/%%34%31", "http://h/%%341"),
-            ("http://h/?", "http://h/?"),
-        ] {
-            assert_eq!(canon(given), wanted, "{given}");
-        }
-    }
-
     #[test]
     fn only_web_urls_without_users_are_taken() {
         assert!(parse_web(" https://a.b/ ").is_ok());
@@ -189,6 +165,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shown_of_a_url_holds_no_secret() {
+        let url = Url::parse("http://h:81/a/b?token=x#y").unwrap();
+        assert_eq!(shown(&url), "http://h:81/a/b?…");
+        for (text, wanted) in [
+            ("http://u:p@h/a@b", "http://***@h/a@b"),
+            ("http:u:p@h", "http:***@h"),
+            ("u:p@h/x", "***@h/x"),
+            ("http://h/a@b?c@d", "http://h/a@b?c@d"),
+            ("nonsense", "nonsense"),
+            ("@somebody", "@somebody"),
+            ("http://a@b:c@[::1/", "http://***@[::1/"),
+        ] {
+            assert_eq!(masked(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
     fn encoding_leaves_commas() {
         let mut out = String::new();
         encode_into(&mut out, "a,b c&d=é/", true);
@@ -197,25 +190,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn canonical_is_idempotent(path in "[a-zA-Z0-9/%.~?=&;:@é+ -]{0,40}") {
-            if let Ok(url) = Url::parse(&format!("http://h.example/{path}")) {
-                let once = canonical(&url);
-                prop_assert_eq!(canonical(&once), once);
+        fn a_user_is_never_shown(user in "[a-z:]{0,4}", host in "[a-z.]{1,8}", tail in "(/[a-z@]{0,4})?") {
+            for scheme in ["http://", "https:", "http:\\\\", "HTTP:/", "ftp://", "x:"] {
+                let shown = masked(&format!("{scheme}{user}SECRET@{host}{tail}"));
+                prop_assert!(!shown.contains("SECRET"), "{}", shown);
             }
         }
 
         #[test]
-        fn escaping_unreserved_changes_nothing(text in "[a-zA-Z0-9_~-]{1,12}", lower in any::<bool>()) {
-            let escaped: String = text
-                .bytes()
-                .map(|b| if lower { format!("%{b:02x}") } else { format!("%{b:02X}") })
-                .collect();
-            prop_assert_eq!(canon(&format!("http://h/{escaped}?q={escaped}")), canon(&format!("http://h/{text}?q={text}")));
-        }
-
-        #[test]
-        fn fragments_never_matter(fragment in "[ -~]{0,20}") {
-            prop_assert_eq!(canon(&format!("http://h/a?b#{fragment}")), "http://h/a?b");
+        fn any_text_as_a_link_leads_to_a_url_that_may_be_asked_or_nowhere(link in "(\\PC{0,40}|[ -~]{0,40}|(http:|//|\\\\|[@:?#%./]|[a-z0-9]){0,12})") {
+            let base = Url::parse("http://h.example/a/b?c").unwrap();
+            let _ = masked(&link);
+            if let Some(url) = linked(&base, &link) {
+                prop_assert!(check_web(&url).is_ok());
+                prop_assert!(url.fragment().is_none());
+                prop_assert!(!authority(&url).contains('@'));
+                prop_assert_eq!(linked(&base, url.as_str()), Some(url));
+            }
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::state::StateQuotaStore;
+use super::state::{StateCookies, StateError, StateQuotaStore};
 use crate::governor::{LearnedLane, PastUse, QuotaStore, QuotaStoreError, Recorded, Use};
 use crate::model::UnixMillis;
 
@@ -24,12 +24,50 @@ impl StateFolder {
         }))
     }
 
+    /// The directory; `None` where the system names no home folder and none was set.
+    pub(super) fn named(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+
+    /// As on a system that names no folder for it.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Self {
+        Self(None)
+    }
+
     /// Whether the directory can be used.
     ///
     /// # Errors
     /// When it cannot be made, opened or written; the text names the file.
     pub fn check(&self) -> Result<(), QuotaStoreError> {
         self.quota_store().load(UnixMillis::now()).map(drop)
+    }
+
+    /// The cookies in this directory; made when missing.
+    ///
+    /// # Errors
+    /// When the directory cannot be named, made, opened or read; the text names the file.
+    pub fn cookies(&self) -> Result<StateCookies, StateError> {
+        StateCookies::open(self.directory()?)
+    }
+
+    /// The cookies in this directory, or `None` when there is nothing: nothing is made.
+    ///
+    /// # Errors
+    /// As [`cookies`](Self::cookies).
+    pub fn existing_cookies(&self) -> Result<Option<StateCookies>, StateError> {
+        match &self.0 {
+            Some(directory) => StateCookies::open_existing(directory),
+            None => Ok(None),
+        }
+    }
+
+    fn directory(&self) -> Result<&Path, StateError> {
+        self.0.as_deref().ok_or_else(|| {
+            StateError(
+                "this system names no home folder: name a state directory with `state`".to_owned(),
+            )
+        })
     }
 
     /// The log of used quota in this directory, opened when it is first asked.
@@ -50,17 +88,9 @@ pub struct LazyQuotaStore {
 }
 
 impl LazyQuotaStore {
-    fn directory(&self) -> Result<&Path, QuotaStoreError> {
-        self.folder.0.as_deref().ok_or_else(|| {
-            QuotaStoreError(
-                "this system names no home folder: name a state directory with `state`".to_owned(),
-            )
-        })
-    }
-
     fn opened(&mut self) -> Result<&mut StateQuotaStore, QuotaStoreError> {
         if self.open.is_none() {
-            self.open = Some(StateQuotaStore::open(self.directory()?)?);
+            self.open = Some(StateQuotaStore::open(self.folder.directory()?)?);
         }
         self.open
             .as_mut()
@@ -83,7 +113,7 @@ impl QuotaStore for LazyQuotaStore {
 
     fn learned(&mut self) -> Result<Vec<LearnedLane>, QuotaStoreError> {
         if self.open.is_none() {
-            self.open = StateQuotaStore::open_existing(self.directory()?)?;
+            self.open = StateQuotaStore::open_existing(self.folder.directory()?)?;
         }
         match &mut self.open {
             Some(open) => open.learned(),

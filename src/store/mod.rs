@@ -6,12 +6,14 @@
 //! What was answered is on disk.
 
 mod actor;
+mod cache;
 #[cfg(test)]
 mod contract;
 mod error;
 mod folder;
 mod kill;
 mod lock;
+pub mod media;
 mod messages;
 mod sinks;
 mod sqlite;
@@ -19,6 +21,7 @@ mod state;
 mod traits;
 
 pub use actor::{RecordsCommitted, Store, StoreGone};
+pub use cache::{CacheEntry, CacheKind, CacheStore};
 pub use error::StoreError;
 pub use folder::{LazyQuotaStore, StateFolder};
 #[doc(hidden)]
@@ -28,5 +31,5 @@ pub use messages::{
     SiteStats, Stats, StoreStats, Trouble,
 };
 pub use sqlite::{Caps, JobStore, OpenOptions, Opened, ReadStore, STORE_DIR, STORE_FILE};
-pub use state::StateQuotaStore;
+pub use state::{StateCookies, StateError, StateQuotaStore};
 pub use traits::{Frontier, Records, RunInfo, Runs};

@@ -17,7 +17,7 @@ use crate::governor::{Governor, GovernorGone};
 use crate::model::{Job, Timestamp, UnixMillis};
 use crate::observe::Metrics;
 use crate::platform::{
-    Assignment, Crash, Dismiss, PlatformActor, PlatformGone, SiteEnd, SiteEnded, Stop,
+    Assignment, Crash, Dismiss, PlatformActor, PlatformGone, Sessions, SiteEnd, SiteEnded, Stop,
 };
 use crate::settings::Settings;
 use crate::store::{Close, ReleaseOwner, Stats, Store};
@@ -32,6 +32,7 @@ pub struct Supervisor {
     network: Network,
     start_governor: StartGovernor,
     governor_restarts: Restarts,
+    sessions: Sessions,
     arbiters: Vec<ArbiterHandle>,
     jobs: HashMap<JobId, JobRun>,
     owners: HashMap<u64, (JobId, usize)>,
@@ -67,6 +68,7 @@ impl Supervisor {
         governor: Governor,
         network: Network,
         start_governor: StartGovernor,
+        sessions: Sessions,
         arbiters: Vec<ArbiterHandle>,
         log: Logger,
     ) -> Self {
@@ -76,6 +78,7 @@ impl Supervisor {
             network,
             start_governor,
             governor_restarts: Restarts::default(),
+            sessions,
             arbiters,
             jobs: HashMap::new(),
             owners: HashMap::new(),
@@ -142,6 +145,7 @@ impl Supervisor {
         };
         self.owners.retain(|_, (of, _)| *of != id);
         let (governor, network) = (self.governor.clone(), self.network.clone());
+        let sessions = self.sessions.clone();
         let log = self.log.clone();
         ctx.spawn(
             async move {
@@ -191,6 +195,8 @@ impl Supervisor {
                     Ok(Err(why)) => error!(log, "the store did not close"; "why" => %why),
                     Err(_) => error!(log, "the store did not close: it is gone"),
                 }
+                // Those who wait for the job may end the process.
+                sessions.flush().await;
                 if let Some(done) = job.done.take() {
                     // Nobody waits for it any more: the report is in the store.
                     let _ = done.send(made);
@@ -232,6 +238,8 @@ impl Handler<StartJob> for Supervisor {
                     governor: self.governor.clone(),
                     network: self.network.clone(),
                     store: start.store.clone(),
+                    caches: start.caches.clone(),
+                    sessions: self.sessions.clone(),
                     metrics: start.metrics.clone(),
                     credit: start.credit.clone(),
                     log: self.log.new(o!("site" => site.name().to_string())),

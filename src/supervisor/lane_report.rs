@@ -50,6 +50,54 @@ impl LaneReport {
                 report.learned_cap = lane.learned_cap;
             }
         }
+        let dropped = governor.dropped.iter();
+        for lanes in dropped.filter(|lanes| lanes.site == site && lanes.endpoint == endpoint) {
+            peak = peak.max(lanes.peak_in_flight);
+            report.granted += lanes.granted;
+            report.deferred += lanes.deferred;
+            report.refused += lanes.refused;
+            report.learning_events += lanes.learning_events;
+        }
         (peak, report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::governor::{DroppedLanes, LaneSnapshot};
+
+    #[test]
+    fn hosts_that_are_kept_no_more_count_in_the_sums() {
+        let lane = |host: &str, granted| LaneSnapshot {
+            site: "s".to_owned(),
+            host: Some(host.to_owned()),
+            endpoint: "page".to_owned(),
+            mode: "adaptive",
+            granted,
+            deferred: 1,
+            refused: 2,
+            ..LaneSnapshot::default()
+        };
+        let gone = |endpoint: &str| DroppedLanes {
+            site: "s".to_owned(),
+            endpoint: endpoint.to_owned(),
+            lanes: 3,
+            peak_in_flight: 9,
+            granted: 100,
+            learning_events: 5,
+            deferred: 10,
+            refused: 20,
+            ..DroppedLanes::default()
+        };
+        let governor = GovernorSnapshot {
+            lanes: vec![lane("a", 1), lane("b", 2)],
+            dropped: vec![gone("page"), gone("robots")],
+            ..GovernorSnapshot::default()
+        };
+        let (peak, report) = LaneReport::of(&governor, "s", "page");
+        assert_eq!((peak, report.granted, report.learning_events), (9, 103, 5));
+        assert_eq!((report.deferred, report.refused), (12, 24));
+        assert_eq!(report.mode, "adaptive");
     }
 }

@@ -12,7 +12,7 @@ use crate::model::Job;
 use crate::observe::Metrics;
 use crate::platform::Credit;
 use crate::site::Site;
-use crate::store::Store;
+use crate::store::{CacheStore, Store};
 
 /// Numbers a job within an engine.
 pub type JobId = u64;
@@ -33,6 +33,8 @@ pub struct StartJob {
     pub rejected: BTreeMap<String, Vec<(String, String)>>,
     /// Its store.
     pub store: Addr<Store>,
+    /// What earlier runs knew of servers.
+    pub caches: CacheStore,
     /// Its counters.
     pub metrics: Metrics,
     /// Whether new work may be taken.

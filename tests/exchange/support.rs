@@ -18,7 +18,7 @@ use url::Url;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the server does after the bytes of a reply.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Reads the next request.
     Keep,
@@ -26,6 +26,8 @@ pub(crate) enum Then {
     Close,
     /// Resets the connection.
     Reset,
+    /// Closes the connection; under TLS, without the alert that says so.
+    Cut,
     /// Says nothing more, ever.
     Hang,
 }
@@ -80,6 +82,8 @@ impl Server {
         let accepting = server.clone();
         actix_rt::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // Pieces leave one by one, and none waits for an acknowledgement.
+                stream.set_nodelay(true).unwrap();
                 let count = &accepting.connections;
                 count.set(count.get() + 1);
                 let (server, tls) = (accepting.clone(), tls.clone());
@@ -88,8 +92,17 @@ impl Server {
                         None => server.plain(stream).await,
                         Some(tls) => {
                             if let Ok(mut stream) = tls.accept(stream).await {
-                                while server.serve(&mut stream).await == Some(Then::Keep) {}
-                                let _ = stream.shutdown().await;
+                                let mut then = Some(Then::Keep);
+                                while then == Some(Then::Keep) {
+                                    then = server.serve(&mut stream).await;
+                                }
+                                match then {
+                                    Some(Then::Reset) => {
+                                        stream.get_ref().0.set_zero_linger().unwrap();
+                                    }
+                                    Some(Then::Cut) => {}
+                                    _ => drop(stream.shutdown().await),
+                                }
                             }
                         }
                     }

@@ -12,12 +12,12 @@ use url::Url;
 
 use crate::support::{Server, Then, client, exchange, get, ok, reply, settings};
 
-struct Authority {
-    file: tempfile::NamedTempFile,
-    acceptor: TlsAcceptor,
+pub(crate) struct Authority {
+    pub(crate) file: tempfile::NamedTempFile,
+    pub(crate) acceptor: TlsAcceptor,
 }
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(signed.cert.pem().as_bytes()).unwrap();
@@ -35,7 +35,7 @@ fn authority() -> Authority {
     }
 }
 
-fn url(server: &Server, host: &str) -> Url {
+pub(crate) fn url(server: &Server, host: &str) -> Url {
     Url::parse(&format!("https://{host}:{}/x", server.port)).unwrap()
 }
 

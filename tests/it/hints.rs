@@ -113,6 +113,71 @@ fn other_dates(fixdate: &str) -> (String, String) {
     )
 }
 
+/// As [`nothing_before`], and the request that follows comes within `late` of the time.
+fn at_its_time(
+    name: &str,
+    wait: Duration,
+    late: Duration,
+    told: impl Fn(Told) -> Told + Send + Sync + 'static,
+) {
+    let server = third(told);
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = format!("{}/", server.base);
+    let ran = run(crawl(dir.path(), 1, &[&start]).args(["--set", "test_time_scale=0.01"]));
+    assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+    let log = server.log();
+    let told = log[2].told.expect("answered");
+    let next = log[3].at - told;
+    assert!(
+        (wait..wait + late).contains(&next),
+        "{name}: asked again after {next:?}, told {wait:?}"
+    );
+}
+
+#[test]
+fn l20_a_date_in_any_form_is_kept_by_the_servers_own_clock() {
+    const SECOND: Duration = Duration::from_secs(1);
+    /// A date so many seconds from now by a clock that is `slow`, and what that clock shows.
+    fn dates(slow: u64, from_now: i64) -> (String, String) {
+        let now = since_1970(Duration::from_secs(slow));
+        let from_now_abs = Duration::from_secs(from_now.unsigned_abs());
+        let at = if from_now < 0 {
+            now - from_now_abs
+        } else {
+            now + from_now_abs
+        };
+        (http_date(now), http_date(at))
+    }
+    let case = |name: &'static str, form: fn(String) -> String, slow: u64, dated: bool| -> Case {
+        Box::new(move || {
+            // A date has whole seconds: it may be up to one sooner than four from now.
+            at_its_time(name, 3 * SECOND, 2 * SECOND, move |_| {
+                let (date, at) = dates(slow, 4);
+                let refusal = no(503).with("Retry-After", form(at));
+                if dated {
+                    refusal.with("Date", date)
+                } else {
+                    refusal
+                }
+            });
+        })
+    };
+    all_at_once(vec![
+        case("an IMF-fixdate", |at| at, 0, true),
+        case("an RFC 850 date", |at| other_dates(&at).0, 0, true),
+        case("an asctime date", |at| other_dates(&at).1, 0, true),
+        case("a clock an hour slow", |at| at, 3600, true),
+        case("no date of its own", |at| at, 0, false),
+        Box::new(|| {
+            // A minute ago: nothing is added to the own pause, which the scale makes short, and which is kept.
+            at_its_time("past", Duration::from_millis(1), 2 * SECOND, |_| {
+                let (date, at) = dates(0, -60);
+                no(503).with("Date", date).with("Retry-After", at)
+            });
+        }),
+    ]);
+}
+
 #[test]
 fn t36_l18_l20_a_wait_is_kept_in_every_form() {
     /// Date and Retry-After of a server whose clock is `late` behind.

@@ -91,6 +91,7 @@ fn pure_cores_know_no_actor_clock_socket_or_disk() {
         "src/site",
         "src/model",
         "src/calibrate",
+        "src/exchange/cookies",
         "src/platform/retry.rs",
         "src/platform/budget.rs",
         "src/platform/health.rs",

@@ -1,5 +1,6 @@
 //! Faults that public reports tell of other crawlers, each as a test over real sockets and named after its report.
 
+mod feeds;
 mod gates;
 mod permits;
 mod refusals;

@@ -50,6 +50,7 @@ fn a_shared_limit_is_found_once() {
             count_refused: true,
         },
     ];
+    let (mut ratios, mut more) = (0.0, 0);
     for limit in &limits {
         for seed in 0..10 {
             let (one, three) = (
@@ -58,17 +59,22 @@ fn a_shared_limit_is_found_once() {
             );
             let time = |report: &Report| report.finished.expect("it ends");
             assert!(
-                time(&three) <= 1.3 * time(&one),
+                time(&three) <= 1.2 * time(&one),
                 "{limit:?}, seed {seed}: {:.1} s, one alone {:.1} s",
                 time(&three),
                 time(&one)
             );
             assert!(
-                three.refused <= one.refused + 10,
+                three.refused <= one.refused + 6,
                 "{limit:?}, seed {seed}: {three:?}"
             );
+            ratios += time(&three) / time(&one);
+            more += three.refused.saturating_sub(one.refused);
         }
     }
+    // A single run has its luck: one in forty meets the limit once more. On the whole it costs nothing.
+    assert!(ratios / 40.0 <= 1.02, "{:.3}", ratios / 40.0);
+    assert!(more <= 10, "{more} more refusals in 40 runs");
 }
 
 /// 50/s and 5/s: the slow one does not hold the fast one for long.

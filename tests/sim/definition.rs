@@ -25,6 +25,8 @@ fn ask(site: &ApiSite, definition: &SiteDefinition, task: &Task) -> Answer {
         target,
         host: "127.0.0.1:9",
         content_type,
+        range: "",
+        if_range: "",
         body: &request.body,
     });
     let content_type = answer.content_type.into_owned().into_bytes();
@@ -33,6 +35,7 @@ fn ask(site: &ApiSite, definition: &SiteDefinition, task: &Task) -> Answer {
         status: answer.status,
         headers: Headers(vec![("content-type".to_owned(), content_type.into())]),
         body: answer.body,
+        notes: Vec::new(),
         head_time: std::time::Duration::ZERO,
         total_time: std::time::Duration::ZERO,
     }

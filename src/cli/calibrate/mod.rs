@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use self::local::Written;
 use super::args::{CalibrateArgs, Common};
+use super::descriptors;
 use super::failure::{Failure, printed};
 use super::inputs;
 use super::load::{self, Given};
@@ -162,6 +163,7 @@ async fn execute(
     log: &Logger,
 ) -> Result<(Findings, Option<u8>), Failure> {
     let mut signals = Signals::listen()?;
+    descriptors::provide(settings.max_concurrency_num, log);
     let mut builder = Engine::builder(settings).logger(log.clone());
     for definition in definitions {
         builder = builder.definition(definition);

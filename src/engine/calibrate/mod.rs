@@ -18,14 +18,15 @@ use tokio::sync::watch;
 pub use messages::{End, Findings, Opening, Running, Seen, Trial};
 
 use self::probe::Probe;
-use self::targets::{Looked, Target as Asked, first_look, millis, shown};
+use self::targets::{Looked, Target as Asked, first_look, millis};
 use super::{Engine, EngineError, sites};
 use crate::calibrate::{Measured, Standing, check_levels, decide, ladder, standing};
 use crate::exchange::Client;
 use crate::governor::{Governor, Retune, Target};
 use crate::model::{ListState, Name, NewTask, RobotsPolicy, Task};
-use crate::settings::{LimitMode, LimitSettings, Rate};
+use crate::settings::{CrawlDelay, LimitMode, LimitSettings, Rate};
 use crate::site::Site;
+use crate::site::urls::shown;
 
 /// A pause that is shorter is waited for within a level.
 const SHORT: Duration = Duration::from_millis(50);
@@ -89,9 +90,17 @@ impl Engine {
         };
         let client = Client::new(&settings.exchange, &settings.user_agent)
             .map_err(|error| EngineError::Calibration(error.to_string()))?;
+        // What is measured is what a crawl would get.
+        let held = inner.sessions.of_site(site.name(), settings).await;
+        let held = held.map_err(|error| EngineError::Calibration(error.to_string()))?;
+        let client = match &held {
+            Some(held) => client.with_session(held.session()),
+            None => client,
+        };
         let probe = Probe {
             governor: inner.governor.clone(),
             client,
+            longest_delay: longest_delay(settings, site.name()),
             site,
             job: job.clone(),
             agent: settings.user_agent.clone(),
@@ -251,6 +260,13 @@ fn opening(
         robots_obeyed: site.robots() == RobotsPolicy::Obey,
         user_agent: settings.user_agent.clone(),
     }
+}
+
+/// The longest Crawl-delay that is kept at this site; `None`: none is.
+fn longest_delay(settings: &crate::settings::Settings, site: &str) -> Option<Duration> {
+    let own = settings.sites.get(site).and_then(|set| set.crawl_delay);
+    let obeyed = own.unwrap_or(settings.robots.crawl_delay) == CrawlDelay::Obey;
+    obeyed.then_some(settings.robots.max_crawl_delay)
 }
 
 async fn cap(governor: &Governor, level: u32) {

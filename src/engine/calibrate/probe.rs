@@ -10,12 +10,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::exchange::{
-    Client, ExchangePermit, MOST_ROBOTS_REDIRECTS, Robots, RobotsAnswer, resolve, robots_url,
-};
+use crate::exchange::{self, Client, ExchangePermit, Robots, RobotsRead, read_robots};
 use crate::governor::hints::hints;
-use crate::governor::{Governor, Hints, LaneKey, Permit, Receipt, Refused};
+use crate::governor::{Ceiling, Governor, Hints, LaneKey, Permit, Receipt, Refused};
 use crate::model::{Answer, Job, Name, Outcome, Request, RobotsPolicy, Task, UnixMillis};
+use crate::platform::judge_robots;
 use crate::site::urls::authority;
 use crate::site::{Reader, Reading, Redirect, Site};
 
@@ -29,6 +28,8 @@ pub(super) struct Probe {
     pub(super) site: Arc<dyn Site>,
     pub(super) job: Job,
     pub(super) agent: String,
+    /// The longest Crawl-delay that is kept; `None`: none is.
+    pub(super) longest_delay: Option<Duration>,
     /// robots.txt by origin; a calibration is too short for them to change.
     pub(super) robots: RefCell<HashMap<String, Rc<Robots>>>,
     /// Turns true when nothing more may be asked.
@@ -152,11 +153,11 @@ impl Probe {
 
     /// The class of an answer, and where it leads.
     fn classify(&self, task: &Task, answer: &Answer) -> (Outcome, Option<(Url, Name)>) {
-        let Some(location) = answer.location() else {
-            return (self.site.classify(task, answer), None);
-        };
-        let Ok(target) = resolve(&answer.url, location) else {
-            return (Outcome::Malformed, None);
+        let target = match exchange::target(answer) {
+            None => return (self.site.classify(task, answer), None),
+            Some(Err(error)) if error.is_malformed() => return (Outcome::Malformed, None),
+            Some(Err(_)) => return (Outcome::Denied, None),
+            Some(Ok(target)) => target,
         };
         match self.site.redirect(task, &target) {
             Redirect::Follow { url, lane, .. } => (Outcome::Ok, Some((url, lane))),
@@ -195,33 +196,33 @@ impl Probe {
         url: &Url,
         patience: Duration,
     ) -> Result<Result<Robots, String>, NoExchange> {
-        let lane = self.lane(&ROBOTS.into(), &Name::from(authority(url)));
-        let mut target = robots_url(url);
-        for _ in 0..=MOST_ROBOTS_REDIRECTS {
+        let read = read_robots(url, async |request| {
+            let lane = self.lane(&ROBOTS.into(), &Name::from(authority(&request.url)));
             let permit = self.permit(&lane, patience).await?;
-            let request = Request::get(target.clone());
-            let exchanged = self.client.exchange(permit, &request).await;
-            let answer = match exchanged.result {
-                Ok(answer) => answer,
-                Err(error) => {
-                    exchanged.receipt.report(error.outcome(), Hints::default());
-                    return Ok(Err(format!("robots.txt: {error}")));
-                }
-            };
-            let said = hints(&answer.headers, UnixMillis::now());
-            let outcome = match answer.location() {
-                Some(_) => Outcome::Ok,
-                None => Outcome::of_status(answer.status, said.retry_after.is_some()),
+            let exchanged = self.client.exchange(permit, request).await;
+            let (outcome, said) = match &exchanged.result {
+                Ok(answer) => (
+                    judge_robots(answer),
+                    hints(&answer.headers, UnixMillis::now()),
+                ),
+                Err(error) => (error.outcome(), Hints::default()),
             };
             exchanged.receipt.report(outcome, said);
-            match RobotsAnswer::of(&answer, &self.agent) {
-                RobotsAnswer::Moved(next) => target = next,
-                RobotsAnswer::Rules(rules) => return Ok(Ok(rules)),
-                RobotsAnswer::Unknown => {
-                    return Ok(Err(format!("robots.txt answered {}", answer.status)));
+            Ok(exchanged.result)
+        })
+        .await?;
+        Ok(match read {
+            RobotsRead::Known { file, .. } => {
+                let rules = Robots::of_file(file.as_deref(), &self.agent);
+                if let (Some(longest), Some(asked)) = (self.longest_delay, rules.crawl_delay()) {
+                    self.governor.tell(Ceiling {
+                        lane: self.lane(&ROBOTS.into(), &Name::from(authority(url))),
+                        interval: Some(asked.min(longest)).filter(|delay| !delay.is_zero()),
+                    });
                 }
+                Ok(rules)
             }
-        }
-        Ok(Ok(Robots::missing()))
+            RobotsRead::Unreachable { why, .. } => Err(why),
+        })
     }
 }

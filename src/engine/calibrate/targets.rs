@@ -4,15 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use url::Url;
-
 use super::messages::{End, Seen};
 use super::probe::{NoExchange, Probe, Probed};
 use crate::engine::EngineError;
 use crate::exchange;
 use crate::governor::LaneKey;
 use crate::model::{ListState, Name, NewTask, Outcome, Request, Task};
-use crate::site::urls::authority;
+use crate::site::urls::{authority, shown};
 
 /// Follow-ups of the first requests are added up to this number of targets.
 const MOST_TARGETS: usize = 20;
@@ -245,23 +243,16 @@ async fn walk(
         let (Some((url, to)), Ok(answer)) = (&probed.moved, &probed.answer) else {
             return Ok(Walked::Answer(Box::new(probed), request, lane));
         };
-        request = exchange::follow(&request, answer.status, url.clone());
+        request = match exchange::follow(&request, answer.status, url.clone()) {
+            Ok(next) => next,
+            Err(why) => return Ok(Walked::Useless(why.to_string())),
+        };
         lane = to.clone();
     }
     let shown = shown(&request.url);
     Ok(Walked::Useless(format!(
         "{shown} redirects more than {max_redirects} times"
     )))
-}
-
-/// A URL as it may be shown: without its query, which may carry tokens.
-pub(super) fn shown(url: &Url) -> String {
-    let mut text = url.origin().ascii_serialization();
-    text.push_str(url.path());
-    if url.query().is_some() {
-        text.push_str("?…");
-    }
-    text
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -22,6 +22,9 @@ const OWN_HEADERS: [HeaderName; 8] = [
     header::PROXY_AUTHORIZATION,
 ];
 
+/// The codings that are undone; in the order in which browsers name them.
+const CODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
+
 /// The request, ready to be sent by `client`.
 pub(super) fn build(
     client: &awc::Client,
@@ -33,14 +36,14 @@ pub(super) fn build(
         Method::Get => HttpMethod::GET,
         Method::Post => HttpMethod::POST,
     };
-    let host = HeaderValue::from_str(&host_of(&request.url))
+    let host = HeaderValue::from_str(host_text(&request.url))
         .map_err(|_| Fault::InvalidUrl("its host cannot be sent".to_owned()))?;
     let mut builder = client.request(method, uri).no_decompress().camel_case();
     let headers = builder.headers_mut();
     headers.insert(header::HOST, host);
     headers.insert(header::USER_AGENT, agent.clone());
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::ACCEPT_ENCODING, CODINGS);
     for (index, (name, value)) in request.headers.iter().enumerate() {
         let invalid = |why| Fault::InvalidHeader {
             name: name.chars().take(80).collect(),
@@ -69,7 +72,11 @@ pub(super) fn build(
 
 /// Host, and port where it is not the scheme's own: as it is sent and as errors name it.
 pub(super) fn host_of(url: &Url) -> Arc<str> {
-    url[Position::BeforeHost..Position::AfterPort].into()
+    host_text(url).into()
+}
+
+fn host_text(url: &Url) -> &str {
+    &url[Position::BeforeHost..Position::AfterPort]
 }
 
 /// The URI that awc is given: always `http`, TLS being the connector's; with the port of the scheme.
@@ -90,3 +97,7 @@ fn uri_of(url: &Url) -> Result<Uri, Fault> {
     };
     uri.map_err(|error| invalid(&error.to_string()))
 }
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -60,16 +60,16 @@ impl AsyncWrite for Script {
 
 /// What one exchange gave: the status, the body, and the fault that ended it.
 #[derive(Debug, PartialEq)]
-struct Seen {
-    status: Option<u16>,
-    body: Vec<u8>,
-    fault: Option<Fault>,
+pub(super) struct Seen {
+    pub(super) status: Option<u16>,
+    pub(super) body: Vec<u8>,
+    pub(super) fault: Option<Fault>,
     /// Whether the connection waits for another request.
-    idle: bool,
+    pub(super) idle: bool,
 }
 
 /// Runs one exchange with method `method` over `raw` in pieces; `room` is the size of the reader's buffer.
-async fn run(
+pub(super) async fn run(
     method: &str,
     raw: &[u8],
     cuts: &[usize],
@@ -191,7 +191,7 @@ fn answers() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, usize, bool)> {
     })
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)
 }

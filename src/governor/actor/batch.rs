@@ -10,7 +10,7 @@ use actix::{Context, Handler};
 use super::{RateGovernor, Work, log_release};
 use crate::governor::counter::Counter;
 use crate::governor::desk::{Entry, Verdict};
-use crate::governor::ledger::{LaneId, Msg};
+use crate::governor::ledger::{LaneId, Ledger, Msg};
 use crate::governor::messages::{LaneKey, Ticket};
 
 /// Room for one batch; kept, so that a batch allocates nothing.
@@ -101,14 +101,14 @@ impl Memo {
     /// More keys than this are looked up by their text more often.
     const PLACES: usize = 1024;
 
-    fn find(&mut self, key: &Arc<LaneKey>, lane: impl FnOnce(&Arc<LaneKey>) -> LaneId) -> LaneId {
+    fn find(&mut self, key: &Arc<LaneKey>, ledger: &mut Ledger) -> LaneId {
         // A key is larger than 32 bytes: the bits below do not tell them apart.
         let place = &mut self.places[(Arc::as_ptr(key).addr() / 32) % Self::PLACES];
         match place {
             // The key is held, so that its address is not another's.
-            Some((known, lane)) if Arc::ptr_eq(known, key) => *lane,
+            Some((known, lane)) if Arc::ptr_eq(known, key) && ledger.is_there(*lane) => *lane,
             _ => {
-                let lane = lane(key);
+                let lane = ledger.lane(key);
                 *place = Some((key.clone(), lane));
                 lane
             }
@@ -126,7 +126,7 @@ impl RateGovernor {
         asks.clear();
         let hand = counter.take_up(self.tenure, spare, |ask| {
             asks.push(ask.map(|ask| {
-                let lane = lanes.find(&ask.lane, |key| ledger.lane(key));
+                let lane = lanes.find(&ask.lane, ledger);
                 (lane, ask.priority, ask.patience)
             }));
         });
@@ -165,6 +165,7 @@ impl RateGovernor {
             ledger.handle(now, msg, &mut self.actions);
         }
         drop(asks);
+        ledger.sweep();
         // Remembered before it is handed out: a permit is never out and unknown.
         ledger.save(&mut self.registry.carried());
         self.batch.entries = hand.settled();

@@ -5,7 +5,7 @@ use actix::{ActorContext, AsyncContext, Handler, MessageResult};
 use super::{AcquireResponse, Crash, LimitsChanged, RateGovernor, STORE_RETRY, Stop, Subscribe};
 use crate::governor::ledger::Msg;
 use crate::governor::messages::{
-    Acquire, Cancel, Drain, Pause, Refused, Release, Report, Resume, Retune, Snapshot,
+    Acquire, Cancel, Ceiling, Drain, Pause, Refused, Release, Report, Resume, Retune, Snapshot,
 };
 use crate::governor::quota_store::Recorded;
 use crate::governor::store_thread::{Job, StoreAnswer};
@@ -82,6 +82,16 @@ impl Handler<Retune> for RateGovernor {
     }
 }
 
+impl Handler<Ceiling> for RateGovernor {
+    type Result = ();
+
+    fn handle(&mut self, msg: Ceiling, ctx: &mut Self::Context) {
+        let lane = self.ledger.lane(&msg.lane);
+        let interval = msg.interval;
+        self.step(Msg::Ceiling { lane, interval }, ctx);
+    }
+}
+
 impl Handler<Pause> for RateGovernor {
     type Result = ();
 
@@ -133,7 +143,7 @@ impl Handler<StoreAnswer> for RateGovernor {
     fn handle(&mut self, msg: StoreAnswer, ctx: &mut Self::Context) {
         let msg = match msg {
             StoreAnswer::Learned(lanes) => return self.learned_came(lanes, ctx),
-            StoreAnswer::Kept(kept) => return self.learned_kept(kept),
+            StoreAnswer::Kept(kept, jobs) => return self.learned_kept(kept, jobs),
             StoreAnswer::Loaded(Ok(uses)) => {
                 self.store_error = None;
                 Msg::UsesLoaded(self.past(uses))

@@ -1,6 +1,6 @@
 //! What lanes have learned, from the store at the start and to it from time to time.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, ResponseFuture};
@@ -28,43 +28,38 @@ struct Stored {
     not_before: Option<UnixMillis>,
 }
 
-/// What is stored already, and who waits for more.
+/// What is being stored, in the order the store was asked, with those who wait for it.
 #[derive(Default)]
 pub(super) struct Memory {
-    kept: HashMap<String, String>,
-    waiting: Vec<oneshot::Sender<()>>,
+    asked: VecDeque<Vec<oneshot::Sender<()>>>,
 }
 
 impl RateGovernor {
     pub(super) fn keep_now_and_then(&self, ctx: &mut Context<Self>) {
         ctx.run_interval(EVERY, |governor, ctx| {
-            governor.keep(ctx);
+            governor.keep(false, ctx);
+            governor.ledger.sweep_all();
+            governor.step(Msg::Tick, ctx);
         });
     }
 
-    /// Stores what has changed. Whether there was anything.
-    pub(super) fn keep(&mut self, ctx: &mut Context<Self>) -> bool {
+    /// Stores what has changed; `named`: only where a server named a time. Whether there was anything.
+    pub(super) fn keep(&mut self, named: bool, ctx: &mut Context<Self>) -> bool {
         let at = UnixMillis::now();
-        let mut lanes = Vec::new();
-        for (scope, known) in self.ledger.known() {
-            let stored = Stored {
-                // A limit that was never met is looked for again: that costs little, and stores nothing.
-                learned: known.learned.filter(|learned| learned.met),
-                not_before: known.wait.map(|wait| at.after(wait)),
-            };
-            if stored.learned.is_none() && stored.not_before.is_none() {
-                continue;
-            }
-            let Ok(learned) = serde_json::to_string(&stored) else {
-                continue;
-            };
-            if self.memory.kept.get(&scope) != Some(&learned) {
-                self.memory.kept.insert(scope.clone(), learned.clone());
-                lanes.push(LearnedLane { scope, at, learned });
-            }
-        }
+        let lanes = self.ledger.take_news(named).into_iter();
+        let lanes: Vec<_> = lanes
+            .filter_map(|(scope, known)| {
+                let stored = Stored {
+                    learned: known.learned,
+                    not_before: known.wait.map(|wait| at.after(wait)),
+                };
+                let learned = serde_json::to_string(&stored).ok()?;
+                Some(LearnedLane { scope, at, learned })
+            })
+            .collect();
         let any = !lanes.is_empty();
         if any {
+            self.memory.asked.push_back(Vec::new());
             self.ask_store(Job::KeepLearned(lanes), ctx);
         }
         any
@@ -78,7 +73,9 @@ impl RateGovernor {
     ) {
         let now = UnixMillis::now();
         // What cannot be read is learned anew: no crawl waits for it.
-        let known = lanes.unwrap_or_default().into_iter().filter_map(|lane| {
+        let mut lanes = lanes.unwrap_or_default();
+        lanes.sort_by_key(|lane| std::cmp::Reverse(lane.at));
+        let known = lanes.into_iter().filter_map(|lane| {
             let stored: Stored = serde_json::from_str(&lane.learned).ok()?;
             let known = Known {
                 learned: stored.learned.map(|old| old.aged(now.since(lane.at))),
@@ -90,13 +87,14 @@ impl RateGovernor {
         self.step(Msg::LearnedLoaded(known), ctx);
     }
 
-    /// It is stored, or could not be.
-    pub(super) fn learned_kept(&mut self, kept: Result<(), QuotaStoreError>) {
+    /// So many jobs are stored, or could not be.
+    pub(super) fn learned_kept(&mut self, kept: Result<(), QuotaStoreError>, jobs: usize) {
         if let Err(error) = kept {
-            self.memory.kept.clear();
+            self.ledger.renew_news();
             slog::warn!(self.registry.log(), "what was learned is not stored"; "error" => %error);
         }
-        for waiting in self.memory.waiting.drain(..) {
+        let jobs = jobs.min(self.memory.asked.len());
+        for waiting in self.memory.asked.drain(..jobs).flatten() {
             // Who asked may be gone.
             let _ = waiting.send(());
         }
@@ -107,11 +105,13 @@ impl Handler<KeepLearned> for RateGovernor {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, _: KeepLearned, ctx: &mut Self::Context) -> Self::Result {
-        if !self.keep(ctx) {
+        self.keep(false, ctx);
+        // What the store was asked before has to be stored too.
+        let Some(last) = self.memory.asked.back_mut() else {
             return Box::pin(async {});
-        }
+        };
         let (done, stored) = oneshot::channel();
-        self.memory.waiting.push(done);
+        last.push(done);
         Box::pin(async {
             // A governor that dies meanwhile stores nothing more.
             let _ = stored.await;

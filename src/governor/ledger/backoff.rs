@@ -246,6 +246,16 @@ impl Backoff {
         }
     }
 
+    /// Whether a probe has to come first, or failures are counted that are not forgiven yet.
+    pub(crate) fn is_on_guard(&self, now: Timestamp) -> bool {
+        self.phase != Phase::Open || self.failures(now) > 0
+    }
+
+    /// Whether it was refused, and has not forgotten it.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.phase != Phase::Open || self.failures > 0
+    }
+
     pub(crate) fn failures(&self, now: Timestamp) -> u32 {
         let mut then = self.clone();
         then.forgive(now);

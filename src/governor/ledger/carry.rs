@@ -1,16 +1,19 @@
 //! What outlives a ledger, so that its successor keeps every limit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::attic::{Attic, LaneRest};
 use super::kin::Kin;
+use super::known::Earlier;
 use super::learner::{Learner, Stamp};
 use super::level::LevelMemory;
-use super::message::Known;
+use super::places::Places;
 use super::recent::Recent;
+use super::snapshot::Gone;
 use super::{Fault, Faults, Ledger, LedgerConfig, Stage, Totals};
 use crate::governor::messages::{LaneKey, PermitId, Target};
-use crate::model::Timestamp;
+use crate::model::{Name, Timestamp};
 
 /// Memory of a ledger, kept up to date by [`Ledger::save`] after each message, and given to
 /// [`Ledger::restore`] when the ledger died. All instants are of one clock.
@@ -18,25 +21,39 @@ use crate::model::Timestamp;
 pub struct Carried {
     pub(crate) config: Option<LedgerConfig>,
     pub(crate) started: Option<Timestamp>,
-    pub(crate) lanes: Vec<LaneMemory>,
-    pub(crate) groups: Vec<LevelMemory>,
-    pub(crate) kin: Vec<Kin>,
+    pub(crate) lanes: Places<LaneMemory>,
+    /// Lanes so far.
+    pub(crate) born: u32,
+    pub(crate) groups: Places<GroupMemory>,
+    pub(crate) kin: Places<Kin>,
     pub(crate) permits: Recent<PermitMemory>,
     pub(crate) pauses: BTreeMap<Target, Timestamp>,
     pub(crate) next_permit: u64,
     pub(crate) totals: Totals,
     pub(crate) draining: bool,
-    pub(crate) known: Option<HashMap<String, Known>>,
+    pub(crate) known: Option<Earlier>,
+    pub(crate) gone: Gone,
+    pub(crate) attic: Attic,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct LaneMemory {
     pub(crate) key: Arc<LaneKey>,
+    pub(crate) born: u32,
+    pub(crate) group: u32,
     pub(crate) level: LevelMemory,
     pub(crate) learner: Learner,
     pub(crate) kin: Option<u32>,
     pub(crate) granted: u64,
     pub(crate) outcomes: [u64; 19],
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct GroupMemory {
+    pub(crate) site: Name,
+    pub(crate) host: Option<Name>,
+    pub(crate) level: LevelMemory,
+    pub(crate) resting: Vec<LaneRest>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,42 +111,77 @@ impl Ledger {
         }
         carried.next_permit = self.next_permit;
         carried.totals = self.totals;
+        carried.born = self.born;
+        if std::mem::take(&mut self.gone.dirty) {
+            carried.gone = self.gone.clone();
+        }
         for id in self.dirty.lanes.drain(..) {
-            let lane = &mut self.lanes[id];
+            let Some(lane) = self.lanes.get_mut(id) else {
+                carried.lanes.remove(id);
+                continue;
+            };
             lane.dirty = false;
-            // Lanes are interned in order, and each is dirty from birth on.
             match carried.lanes.get_mut(id) {
-                Some(place) => {
+                Some(place) if place.born == lane.born => {
                     place.level = lane.level.memory();
                     place.learner.clone_from(&lane.learner);
                     place.kin = lane.kin;
                     place.granted = lane.granted;
                     place.outcomes = lane.outcomes;
                 }
-                None => carried.lanes.push(LaneMemory {
-                    key: lane.key.clone(),
-                    level: lane.level.memory(),
-                    learner: lane.learner.clone(),
-                    kin: lane.kin,
-                    granted: lane.granted,
-                    outcomes: lane.outcomes,
-                }),
+                _ => {
+                    let memory = LaneMemory {
+                        key: lane.key.clone(),
+                        born: lane.born,
+                        group: lane.group,
+                        level: lane.level.memory(),
+                        learner: lane.learner.clone(),
+                        kin: lane.kin,
+                        granted: lane.granted,
+                        outcomes: lane.outcomes,
+                    };
+                    carried.lanes.put(id, memory);
+                }
             }
         }
-        for place in self.dirty.kin.drain(..) {
-            self.kin[place].dirty = false;
-            // A new place is the next one, or its elders are new and dirty too.
-            match carried.kin.get_mut(place) {
-                Some(kin) => kin.clone_from(&self.kin[place]),
-                None => carried.kin.push(self.kin[place].clone()),
+        for id in self.dirty.kin.drain(..) {
+            match (self.kin.get_mut(id), carried.kin.get_mut(id)) {
+                (None, _) => drop(carried.kin.remove(id)),
+                (Some(kin), place) => {
+                    kin.dirty = false;
+                    match place {
+                        Some(place) => place.clone_from(kin),
+                        None => carried.kin.put(id, kin.clone()),
+                    }
+                }
             }
         }
         for id in self.dirty.groups.drain(..) {
-            let group = &mut self.groups[id];
+            let Some(group) = self.groups.get_mut(id) else {
+                carried.groups.remove(id);
+                continue;
+            };
             group.dirty = false;
             match carried.groups.get_mut(id) {
-                Some(place) => *place = group.level.memory(),
-                None => carried.groups.push(group.level.memory()),
+                Some(place) if place.site == group.site && place.host == group.host => {
+                    place.level = group.level.memory();
+                    place.resting.clone_from(&group.resting);
+                }
+                _ => {
+                    let memory = GroupMemory {
+                        site: group.site.clone(),
+                        host: group.host.clone(),
+                        level: group.level.memory(),
+                        resting: group.resting.clone(),
+                    };
+                    carried.groups.put(id, memory);
+                }
+            }
+        }
+        for name in self.dirty.attic.drain(..) {
+            match self.attic.get(&name) {
+                Some(rest) => carried.attic.put(name, rest.clone()),
+                None => drop(carried.attic.take(&name)),
             }
         }
         for id in self.dirty.permits.drain(..) {
@@ -186,21 +238,29 @@ impl Ledger {
         }
         ledger.next_permit = carried.next_permit;
         ledger.totals = carried.totals;
-        ledger.group_memory = carried.groups.clone();
-        for memory in &carried.lanes {
-            let id = ledger.intern(&memory.key, memory.level);
-            let lane = &mut ledger.lanes[id];
+        ledger.gone = carried.gone.clone();
+        ledger.attic = carried.attic.clone();
+        for (id, memory) in carried.groups.iter() {
+            let name = (memory.site.clone(), memory.host.clone());
+            let mut group = ledger.new_group(&name, memory.level);
+            group.resting.clone_from(&memory.resting);
+            ledger.groups.put(id, group);
+            ledger.group_ids.insert(name, id);
+            ledger.round.enter(id);
+        }
+        for (id, memory) in carried.lanes.iter() {
+            let mut lane = ledger.new_lane(memory.key.clone(), memory.group, memory.level);
+            lane.born = memory.born;
             lane.learner = memory.learner.clone();
             lane.kin = memory.kin;
             lane.granted = memory.granted;
             lane.outcomes = memory.outcomes;
+            ledger.lane_ids.insert(memory.key.clone(), id);
+            ledger.groups[memory.group as usize].lanes.push(id);
+            ledger.lanes.put(id, lane);
         }
+        ledger.born = carried.born;
         ledger.kin.clone_from(&carried.kin);
-        let places = 0..u32::try_from(carried.kin.len()).unwrap_or(u32::MAX);
-        ledger.free_kin = places
-            .filter(|place| carried.kin[*place as usize].lanes.is_empty())
-            .collect();
-        ledger.group_memory.clear();
         if !faults.on(Fault::RestartForgetsPermits) {
             for (id, memory) in carried.permits.iter() {
                 ledger.adopt(id, *memory);

@@ -24,7 +24,8 @@ pub struct LedgerConfig {
     pub sites: BTreeMap<Name, SiteTable>,
     /// Back-off of a lane.
     pub backoff: BackoffSettings,
-    /// From a grant to the instant at which its permit is taken back. Not below the exchange's total timeout.
+    /// From a grant to the instant at which its permit is taken back. Not below the exchange's total timeout;
+    /// sites and endpoints with a `total_timeout` of their own have their own lease.
     pub permit_lease: Duration,
     /// From a release to the instant at which a report that has not come counts as unknown.
     pub report_timeout: Duration,
@@ -106,6 +107,16 @@ impl LedgerConfig {
             .and_then(|table| table.endpoints.get(&key.endpoint))
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// From a grant in the lane of `key` to the instant at which its permit is taken back: the endpoint's own word
+    /// goes before the site's.
+    pub(crate) fn lease(&self, key: &LaneKey) -> Duration {
+        let table = self.sites.get(&key.site);
+        table
+            .and_then(|table| table.endpoints.get(&key.endpoint)?.total_timeout)
+            .or(self.site(&key.site).total_timeout)
+            .map_or(self.permit_lease, |longest| longest + LEASE_MARGIN)
     }
 
     /// How the lane of `key` learns.

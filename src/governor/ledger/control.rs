@@ -1,8 +1,10 @@
 //! What people tell a ledger: new limits, pauses, the end.
 
+use std::time::Duration;
+
 use super::grant::refuse;
 use super::timers::Wake;
-use super::{Action, Ledger};
+use super::{Action, LaneId, Ledger};
 use crate::governor::messages::{Refused, Target};
 use crate::model::Timestamp;
 use crate::settings::LimitSettings;
@@ -19,7 +21,7 @@ impl Ledger {
         let (now, faults) = (self.now, self.faults);
         for id in self.groups_of(target) {
             if matches!(target, Target::Site(_)) {
-                self.groups[id].level.retune(limits, now, faults);
+                self.groups[id as usize].level.retune(limits, now, faults);
                 self.touch_group(id);
             }
         }
@@ -27,9 +29,27 @@ impl Ledger {
             if matches!(target, Target::Endpoint(..)) {
                 self.lanes[id as usize].level.retune(limits, now, faults);
             }
+            let lane = &mut self.lanes[id as usize];
+            lane.lease = self.config.lease(&lane.key);
             self.turn(id);
         }
         self.look_at_target(target, actions);
+    }
+
+    /// The host of `lane` is asked at most once per `interval`, whatever its limits allow. Said again, it changes
+    /// nothing; a new interval gives no request that the old one would not.
+    pub(super) fn ceiling(&mut self, lane: LaneId, interval: Option<Duration>) {
+        if !self.is_there(lane) {
+            return;
+        }
+        let lane = &self.lanes[lane.place as usize];
+        let group = lane.group;
+        let limits = self.config.site(&lane.key.site);
+        let level = &mut self.groups[group as usize].level;
+        if level.set_ceiling(interval, limits, self.now, self.faults) {
+            self.touch_group(group);
+            self.look_at_group(group);
+        }
     }
 
     pub(super) fn pause(&mut self, target: &Target, until: Timestamp, actions: &mut Vec<Action>) {
@@ -54,7 +74,7 @@ impl Ledger {
             Target::Global => {}
             Target::Site(_) => {
                 for id in self.groups_of(target) {
-                    self.groups[id].level.paused = until;
+                    self.groups[id as usize].level.paused = until;
                 }
             }
             Target::Endpoint(..) => {
@@ -69,7 +89,7 @@ impl Ledger {
     pub(super) fn drain(&mut self, actions: &mut Vec<Action>) {
         self.draining = true;
         self.dirty.config = true;
-        for lane in &mut self.lanes {
+        for lane in self.lanes.values_mut() {
             for waiter in lane.queue.clear() {
                 refuse(waiter.ticket, Refused::Stopping, actions);
             }
@@ -77,19 +97,23 @@ impl Ledger {
         self.tickets.clear();
     }
 
-    fn groups_of(&self, target: &Target) -> Vec<usize> {
+    fn groups_of(&self, target: &Target) -> Vec<u32> {
         let site = match target {
             Target::Global => None,
             Target::Site(site) | Target::Endpoint(site, _) => Some(site),
         };
-        (0..self.groups.len())
-            .filter(|id| site.is_none_or(|site| self.groups[*id].site == *site))
+        let groups = self.groups.iter();
+        groups
+            .filter(|(_, group)| site.is_none_or(|site| group.site == *site))
+            .map(|(id, _)| id)
             .collect()
     }
 
     fn lanes_of(&self, target: &Target) -> Vec<u32> {
         let groups = self.groups_of(target);
-        let lanes = groups.iter().flat_map(|id| self.groups[*id].lanes.iter());
+        let lanes = groups
+            .iter()
+            .flat_map(|id| self.groups[*id as usize].lanes.iter());
         lanes
             .copied()
             .filter(|lane| match target {
@@ -106,7 +130,7 @@ impl Ledger {
             self.look_at_lane(lane, actions);
         }
         for group in self.groups_of(target) {
-            self.look_at_group(u32::try_from(group).unwrap_or(u32::MAX));
+            self.look_at_group(group);
         }
     }
 }

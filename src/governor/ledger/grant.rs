@@ -4,7 +4,7 @@ use super::learner::Stamp;
 use super::level::Gate;
 use super::queue::{Place, Waiter};
 use super::timers::Wake;
-use super::{Action, Fault, Lane, Ledger, OutPermit, Stage, group_scope};
+use super::{Action, Fault, Lane, LaneId, Ledger, OutPermit, Stage, group_scope};
 use crate::governor::messages::{PermitId, Refused, Ticket, WaitReason};
 use crate::governor::quota_store::Use;
 use crate::model::Timestamp;
@@ -13,7 +13,7 @@ impl Ledger {
     pub(super) fn acquire(
         &mut self,
         ticket: Ticket,
-        lane: u32,
+        lane: LaneId,
         priority: u8,
         waiter: Waiter,
         actions: &mut Vec<Action>,
@@ -22,10 +22,11 @@ impl Ledger {
             return refuse(ticket, Refused::Stopping, actions);
         }
         // A ticket names one request; the first keeps it.
-        if lane as usize >= self.lanes.len() || self.tickets.contains_key(&ticket) {
+        if !self.is_there(lane) || self.tickets.contains_key(&ticket) {
             return refuse(ticket, Refused::Cancelled, actions);
         }
-        self.lanes[lane as usize].since.get_or_insert(self.now);
+        let lane = lane.place;
+        self.asked(lane);
         if let Some(epoch) = self.calm(lane) {
             return self.grant_at_once(lane, epoch, ticket, actions);
         }
@@ -56,6 +57,14 @@ impl Ledger {
         self.tickets.insert(ticket, (lane, place));
         self.lanes[lane as usize].queue.push(place, waiter);
         self.look_at_lane(lane, actions);
+    }
+
+    #[inline]
+    fn asked(&mut self, lane: u32) {
+        let now = self.now;
+        let lane = &mut self.lanes[lane as usize];
+        lane.since.get_or_insert(now);
+        self.groups[lane.group as usize].used = now;
     }
 
     /// The epoch of a permit, where a request of the lane leaves as soon as it asks: what most do where limits
@@ -89,7 +98,8 @@ impl Ledger {
         let lane = &mut self.lanes[id as usize];
         let group = &mut self.groups[lane.group as usize];
         lane.waits.at_once();
-        let deadline = now + self.config.permit_lease;
+        group.open += 1;
+        let deadline = now + lane.lease;
         let out = OutPermit {
             lane: id,
             granted: now,
@@ -119,16 +129,16 @@ impl Ledger {
         self.totals.granted += 1;
         let lane = &mut self.lanes[id as usize];
         lane.granted += 1;
-        let group = lane.group as usize;
+        let (group, born) = (lane.group, lane.born);
         self.timers.add_lease(deadline, permit);
         actions.push(Action::Grant {
             ticket,
             permit,
-            lane: super::LaneId(id),
+            lane: LaneId { place: id, born },
             deadline,
         });
         self.touch_permit(permit);
-        self.touch_lane(id as usize);
+        self.touch_lane(id);
         self.touch_group(group);
     }
 
@@ -362,11 +372,13 @@ impl Ledger {
             lane_sequence: 0,
             group_sequence: 0,
         };
-        self.out.insert(permit, out);
-        let group_id = lane.group as usize;
+        self.enter(permit, out);
         if stored == (false, false) {
             return self.hand_out(permit, waiter.ticket, actions);
         }
+        let lane = &self.lanes[lane_id as usize];
+        let group_id = lane.group;
+        let group = &self.groups[group_id as usize];
         let mut uses = Vec::with_capacity(2);
         if stored.1 {
             uses.push(Use {
@@ -381,7 +393,7 @@ impl Ledger {
             });
         }
         self.storing.insert(permit, (place, waiter));
-        self.touch_lane(lane_id as usize);
+        self.touch_lane(lane_id);
         self.touch_group(group_id);
         actions.push(Action::Store { permit, uses });
     }
@@ -398,7 +410,7 @@ impl Ledger {
         out.group_sequence = group.level.commit(now, self.faults);
         out.stage = Stage::Out;
         out.granted = now;
-        out.deadline = now + self.config.permit_lease;
+        out.deadline = now + lane.lease;
         let (id, deadline) = (out.lane, out.deadline);
         self.handed_out(id, permit, ticket, deadline, actions);
         self.after_use(id, actions);

@@ -13,6 +13,7 @@ mod bonds;
 use std::time::Duration;
 
 use super::learner::{Ended, Learner, Stamp};
+use super::places::Places;
 use super::{Action, Lane, Ledger, OutPermit};
 use crate::governor::messages::{Hints, PermitId};
 use crate::model::{Outcome, Timestamp};
@@ -59,7 +60,11 @@ pub(crate) struct Trace {
 }
 
 /// The learner of a lane, apart from the rest of its ledger.
-fn learner_in<'l>(lanes: &'l mut [Lane], kin: &'l mut [Kin], lane: u32) -> &'l mut Learner {
+fn learner_in<'l>(
+    lanes: &'l mut Places<Lane>,
+    kin: &'l mut Places<Kin>,
+    lane: u32,
+) -> &'l mut Learner {
     let lane = &mut lanes[lane as usize];
     match lane.kin {
         Some(place) => &mut kin[place as usize].learner,
@@ -135,7 +140,7 @@ impl Ledger {
         learner.report(&ended, now, &self.config.backoff, &mut self.rng, faults);
         let event = learner.events() != before;
         if let Some(wait) = hints.wait() {
-            self.named(wait, actions);
+            self.named(lane, wait, actions);
             if hints.whole_site {
                 self.hold_site(lane, now + wait);
             }
@@ -164,7 +169,7 @@ impl Ledger {
         for place in 0..self.groups[group].lanes.len() {
             let other = self.groups[group].lanes[place];
             self.learner_mut(other).0.not_before(until);
-            self.touch_lane(other as usize);
+            self.touch_lane(other);
         }
     }
 
@@ -263,15 +268,15 @@ impl Ledger {
         }
         let now = self.now;
         self.lanes[lane as usize].learner.turn(manner, now);
-        self.touch_lane(lane as usize);
+        self.touch_lane(lane);
     }
 
     /// A probe that was decided and never handed out died with the ledger that decided it.
     pub(super) fn forget_dead_probes(&mut self) {
         let out = &self.out;
         let now = self.now;
-        let own = self.lanes.iter_mut().map(|lane| &mut lane.learner);
-        let shared = self.kin.iter_mut().map(|kin| &mut kin.learner);
+        let own = self.lanes.values_mut().map(|lane| &mut lane.learner);
+        let shared = self.kin.values_mut().map(|kin| &mut kin.learner);
         for learner in own.chain(shared) {
             if let Some(probe) = learner.probe()
                 && !out.contains_key(&probe)

@@ -53,6 +53,17 @@ pub(crate) struct Manner {
     pub(crate) scale: Scale,
 }
 
+/// What a lane that nobody uses still has to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// A time has to pass before its next request.
+    Live,
+    /// It is on its guard: what it learned alone would make it bolder. Worth some minutes.
+    Fading,
+    /// What it learned.
+    None,
+}
+
 impl Clone for Learner {
     fn clone(&self) -> Self {
         match self {
@@ -112,6 +123,16 @@ impl Learner {
                 let (at, why) = adapt.time_gate(scale.law(now))?;
                 Some((scale.real(at), why))
             }
+        }
+    }
+
+    /// What is lost when only what it learned is kept.
+    pub(crate) fn bound(&self, now: Timestamp) -> Bound {
+        match self {
+            Self::Fixed(backoff) if backoff.time_gate(now).is_some() => Bound::Live,
+            Self::Fixed(backoff) if backoff.is_on_guard(now) => Bound::Fading,
+            Self::Fixed(_) => Bound::None,
+            Self::Adaptive(adapt, scale) => adapt.bound(scale.law(now)),
         }
     }
 

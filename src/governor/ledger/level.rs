@@ -7,7 +7,7 @@ use super::pace::Pace;
 use super::{Fault, Faults};
 use crate::governor::messages::WaitReason;
 use crate::model::Timestamp;
-use crate::settings::{LimitSettings, Quota};
+use crate::settings::{LimitSettings, Quota, Rate};
 
 /// From this interval on, a rate must hold across a kill, and its uses are stored.
 const STORED_INTERVAL_NANOS: u64 = 1_000_000_000;
@@ -20,6 +20,23 @@ pub(crate) enum Gate {
     At(Timestamp, WaitReason),
     /// Something has to happen: a release, the result of a probe, the answer of the quota store.
     Wait(WaitReason),
+}
+
+/// The pace of `limits`, or that of the ceiling where it is slower.
+fn slower(limits: &LimitSettings, ceiling: Option<Duration>) -> Option<(Rate, u32)> {
+    let own = Pace::of(limits);
+    match (own, ceiling) {
+        (Some((rate, _)), Some(least)) if rate.interval() >= least => own,
+        (_, Some(least)) => Some((Rate::one_per(least), 1)),
+        (_, None) => own,
+    }
+}
+
+/// Whether uses of the rate of `limits` are stored before a permit leaves.
+fn must_store(limits: &LimitSettings) -> bool {
+    limits
+        .rate
+        .is_some_and(|rate| rate.interval().as_nanos() >= u128::from(STORED_INTERVAL_NANOS))
 }
 
 /// What has to pass of a lane's own times: an instant that the server named, or the end of a pause.
@@ -45,6 +62,10 @@ pub(crate) struct Level {
     pub(crate) in_flight: u32,
     pub(crate) peak: u32,
     pace: Option<Pace>,
+    /// Whether its pace must hold across a kill: that of its limits, not that of its ceiling.
+    stored_pace: bool,
+    /// The least time between two requests, whatever its limits allow.
+    ceiling: Option<Duration>,
     quotas: Vec<Quota>,
     /// Grants within the longest quota window, oldest first.
     uses: VecDeque<Timestamp>,
@@ -69,20 +90,19 @@ pub(crate) struct LevelMemory {
     pub(crate) sequence: u64,
     pub(crate) peak: u32,
     pub(crate) recalled: bool,
+    pub(crate) ceiling: Option<Duration>,
 }
 
 impl Level {
     /// A level under `limits`. `start` is the earliest first request of a pace that remembers nothing.
     pub(crate) fn new(limits: &LimitSettings, start: Timestamp, memory: LevelMemory) -> Self {
-        let pace = Pace::of(limits).map(|(rate, burst)| {
-            let fresh = Pace::spent(rate, burst, start);
+        let stored_pace = must_store(limits);
+        let pace = slower(limits, memory.ceiling).map(|(rate, burst)| {
             match memory.tat {
                 Some(tat) => Pace::with_tat(rate, burst, tat),
                 // Stored rates replay what the quota store remembers, and need no careful start.
-                None if fresh.interval() >= STORED_INTERVAL_NANOS => {
-                    Pace::with_tat(rate, burst, Timestamp::ZERO)
-                }
-                None => fresh,
+                None if stored_pace => Pace::with_tat(rate, burst, Timestamp::ZERO),
+                None => Pace::spent(rate, burst, start),
             }
         });
         Self {
@@ -90,6 +110,8 @@ impl Level {
             in_flight: 0,
             peak: memory.peak,
             pace,
+            stored_pace,
+            ceiling: memory.ceiling,
             quotas: limits.quota.clone(),
             uses: VecDeque::new(),
             pending: 0,
@@ -108,13 +130,48 @@ impl Level {
             sequence: self.sequence,
             peak: self.peak,
             recalled: self.recalled,
+            ceiling: self.ceiling,
         }
+    }
+
+    /// The least time between two requests from now on, beside its `limits`. Gives whether that is new.
+    pub(crate) fn set_ceiling(
+        &mut self,
+        ceiling: Option<Duration>,
+        limits: &LimitSettings,
+        now: Timestamp,
+        faults: Faults,
+    ) -> bool {
+        let new = self.ceiling != ceiling;
+        if new {
+            self.ceiling = ceiling;
+            self.retune(limits, now, faults);
+            // What left while nothing, or less, was asked for counts from now on.
+            if let (Some(least), Some(pace), Some(last)) =
+                (ceiling, &mut self.pace, self.last_grant)
+            {
+                pace.hold(last + least);
+            }
+        }
+        new
+    }
+
+    /// Whether it holds nothing back and nobody holds a slot of it: as it was before its first request. A pause
+    /// by a person is remembered elsewhere.
+    pub(crate) fn is_at_rest(&self, now: Timestamp) -> bool {
+        let window = self.longest_window();
+        self.in_flight == 0
+            && self.pending == 0
+            && self.blocked <= now
+            && self.pace.is_none_or(|pace| pace.tat() <= now)
+            && self.uses.back().is_none_or(|last| *last + window <= now)
     }
 
     /// New limits; what was used stays used.
     pub(crate) fn retune(&mut self, limits: &LimitSettings, now: Timestamp, faults: Faults) {
         self.cap = limits.max_concurrency_num.unwrap_or(u32::MAX);
-        self.pace = match (Pace::of(limits), self.pace.take()) {
+        self.stored_pace = must_store(limits);
+        self.pace = match (slower(limits, self.ceiling), self.pace.take()) {
             (None, _) => None,
             (Some((rate, burst)), Some(mut pace)) => {
                 if faults.on(Fault::FreshBurst) {
@@ -136,10 +193,7 @@ impl Level {
 
     /// Whether its uses have to be stored before a permit leaves.
     pub(crate) fn stored(&self) -> bool {
-        !self.quotas.is_empty()
-            || self
-                .pace
-                .is_some_and(|pace| pace.interval() >= STORED_INTERVAL_NANOS)
+        !self.quotas.is_empty() || self.stored_pace
     }
 
     /// The most that may be out; `u32::MAX`: no cap of its own.
@@ -203,10 +257,11 @@ impl Level {
             && now >= self.paused
             && now >= self.blocked
             && self.quotas.is_empty()
-            && self.pace.as_ref().is_none_or(|pace| {
-                let stored = pace.interval() >= STORED_INTERVAL_NANOS;
-                !stored && self.pending == 0 && now >= pace.earliest(now, 0)
-            })
+            && !self.stored_pace
+            && self
+                .pace
+                .as_ref()
+                .is_none_or(|pace| self.pending == 0 && now >= pace.earliest(now, 0))
     }
 
     /// Decides a request and lets it leave, through a calm gate.

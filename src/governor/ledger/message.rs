@@ -50,6 +50,13 @@ pub enum Msg {
         /// The limits.
         limits: LimitSettings,
     },
+    /// The least time between two requests on the host of a lane.
+    Ceiling {
+        /// From [`Ledger::lane`](super::Ledger::lane).
+        lane: LaneId,
+        /// The time; `None`: only what the limits ask for.
+        interval: Option<Duration>,
+    },
     /// Grant nothing.
     Pause {
         /// For whom.

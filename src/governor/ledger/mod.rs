@@ -9,6 +9,7 @@
 //! something happened to it, so that no message is handled in time that grows with lanes or waiters.
 
 mod adapt;
+mod attic;
 mod backoff;
 mod carry;
 mod config;
@@ -17,15 +18,18 @@ mod failures;
 mod faults;
 mod grant;
 mod id_map;
+mod intern;
 mod kin;
 mod known;
 mod learner;
 mod level;
 mod message;
 mod pace;
+mod places;
 mod queue;
 mod recent;
 mod report;
+mod rest;
 mod scale;
 mod share;
 mod snapshot;
@@ -43,26 +47,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::adapt::Learned;
+use self::attic::{Attic, GroupName, LaneRest};
 pub use self::carry::Carried;
 pub use self::config::{LedgerConfig, SiteTable};
 pub(crate) use self::faults::{Fault, Faults};
 use self::id_map::IdMap;
 use self::kin::{Kin, Trace};
+use self::known::{Earlier, News};
 use self::learner::{Learner, Stamp};
-use self::level::{Level, LevelMemory};
+use self::level::Level;
 pub use self::message::{Action, Known, Msg};
+use self::places::Places;
 use self::queue::{Place, Queue, Waiter};
 use self::recent::Recent;
+use self::rest::{Round, Rules};
 use self::share::{Claims, Share};
+use self::snapshot::Gone;
 use self::timers::Timers;
 use self::waits::Waits;
 use super::messages::{LaneKey, PermitId, Target, Ticket};
 use crate::model::{Name, Timestamp};
-use crate::settings::LimitSettings;
 
-/// A lane of one ledger, interned. Valid for that ledger and for those restored from it.
+/// A lane of one ledger, interned. Valid for that ledger and for those restored from it, until the lane is
+/// dropped: who keeps one asks [`Ledger::is_there`] after each [`Ledger::sweep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LaneId(u32);
+pub struct LaneId {
+    place: u32,
+    /// Lanes are counted; a place that is used again has another lane.
+    born: u32,
+}
 
 /// Counts over the life of all ledgers of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +118,7 @@ struct OutPermit {
 #[derive(Debug)]
 struct Lane {
     key: Arc<LaneKey>,
+    born: u32,
     group: u32,
     level: Level,
     learner: Learner,
@@ -116,6 +130,8 @@ struct Lane {
     in_ring: bool,
     wake: Timestamp,
     dirty: bool,
+    /// Stands in `Ledger::news`.
+    news: bool,
     granted: u64,
     refused: u64,
     outcomes: [u64; 19],
@@ -124,6 +140,8 @@ struct Lane {
     busy: Duration,
     /// When it was asked first.
     since: Option<Timestamp>,
+    /// From a grant to the instant at which its permit is taken back.
+    lease: Duration,
 }
 
 #[derive(Debug)]
@@ -137,6 +155,12 @@ struct Group {
     ring: VecDeque<u32>,
     wake: Timestamp,
     dirty: bool,
+    /// Permits that are known, from the decision to the report.
+    open: u32,
+    /// When a permit was asked for, or ended, last.
+    used: Timestamp,
+    /// What is remembered of lanes that have not been asked for since the group came back.
+    resting: Vec<LaneRest>,
 }
 
 /// What changed since the last [`Ledger::save`].
@@ -144,9 +168,11 @@ struct Group {
 struct Dirty {
     tracked: bool,
     config: bool,
-    lanes: Vec<usize>,
-    groups: Vec<usize>,
-    kin: Vec<usize>,
+    lanes: Vec<u32>,
+    groups: Vec<u32>,
+    kin: Vec<u32>,
+    /// Groups that were dropped or came back.
+    attic: Vec<GroupName>,
     permits: Vec<PermitId>,
 }
 
@@ -160,12 +186,12 @@ pub struct Ledger {
     started: Timestamp,
     in_flight: u32,
     totals: Totals,
-    lanes: Vec<Lane>,
-    groups: Vec<Group>,
+    lanes: Places<Lane>,
+    /// Lanes so far.
+    born: u32,
+    groups: Places<Group>,
     /// Lanes that learn together, because they share a limit of their server.
-    kin: Vec<Kin>,
-    /// Places in `kin` that nobody learns by any more.
-    free_kin: Vec<u32>,
+    kin: Places<Kin>,
     lane_ids: HashMap<Arc<LaneKey>, u32>,
     group_ids: HashMap<(Name, Option<Name>), u32>,
     out: Recent<OutPermit>,
@@ -182,11 +208,16 @@ pub struct Ledger {
     loaded: bool,
     load_asked: bool,
     /// What earlier runs learned, by scope, of lanes not met yet.
-    known: HashMap<String, Known>,
+    known: Earlier,
     known_loaded: bool,
     known_asked: bool,
     draining: bool,
-    group_memory: Vec<LevelMemory>,
+    news: News,
+    rules: Rules,
+    round: Round,
+    attic: Attic,
+    /// Counts of lanes that were dropped.
+    gone: Gone,
     dirty: Dirty,
 }
 
@@ -197,6 +228,7 @@ impl Ledger {
         Self {
             loaded: !config.store_uses,
             known_loaded: !config.store_uses,
+            rules: Rules::new(config.time_scale),
             config,
             faults: Faults::default(),
             rng: fastrand::Rng::with_seed(seed),
@@ -204,10 +236,10 @@ impl Ledger {
             started: now,
             in_flight: 0,
             totals: Totals::default(),
-            lanes: Vec::new(),
-            groups: Vec::new(),
-            kin: Vec::new(),
-            free_kin: Vec::new(),
+            lanes: Places::default(),
+            born: 0,
+            groups: Places::default(),
+            kin: Places::default(),
             lane_ids: HashMap::new(),
             group_ids: HashMap::new(),
             out: Recent::default(),
@@ -223,30 +255,42 @@ impl Ledger {
             known: HashMap::new(),
             known_asked: false,
             draining: false,
-            group_memory: Vec::new(),
+            news: News::default(),
+            round: Round::default(),
+            attic: Attic::default(),
+            gone: Gone::default(),
             dirty: Dirty::default(),
         }
     }
 
     /// The dense id of a lane, made when it is first asked for.
     pub fn lane(&mut self, key: &Arc<LaneKey>) -> LaneId {
-        match self.lane_ids.get(key) {
-            Some(id) => LaneId(*id),
+        let place = match self.lane_ids.get(key) {
+            Some(place) => *place,
             None => {
-                let id = self.intern(key, LevelMemory::default());
-                let number = u32::try_from(id).unwrap_or(u32::MAX);
+                let place = self.intern(key);
                 if self.known_loaded {
-                    self.presume(number);
+                    self.presume(place);
                 }
-                LaneId(number)
+                place
             }
-        }
+        };
+        let born = self.lanes[place as usize].born;
+        LaneId { place, born }
     }
 
-    /// The key of a lane.
+    /// Whether a lane has not been dropped.
+    #[must_use]
+    #[inline]
+    pub fn is_there(&self, lane: LaneId) -> bool {
+        let there = self.lanes.get(lane.place);
+        there.is_some_and(|there| there.born == lane.born)
+    }
+
+    /// The key of a lane that is there.
     #[must_use]
     pub fn key(&self, lane: LaneId) -> &Arc<LaneKey> {
-        &self.lanes[lane.0 as usize].key
+        &self.lanes[lane.place as usize].key
     }
 
     /// Permits out, those included whose use is being stored.
@@ -271,7 +315,7 @@ impl Ledger {
                 patience,
             } => self.acquire(
                 ticket,
-                lane.0,
+                lane,
                 priority,
                 Waiter {
                     ticket,
@@ -288,6 +332,7 @@ impl Ledger {
             } => self.report(permit, outcome, hints, actions),
             Msg::Cancel { ticket } => self.cancel(ticket, actions),
             Msg::Retune { target, limits } => self.retune(&target, &limits, actions),
+            Msg::Ceiling { lane, interval } => self.ceiling(lane, interval),
             Msg::Pause { target, length } => {
                 let until = length.map_or(Timestamp::MAX, |length| self.now + length);
                 self.pause(&target, until, actions);
@@ -306,103 +351,26 @@ impl Ledger {
         }
     }
 
-    fn intern(&mut self, key: &Arc<LaneKey>, memory: LevelMemory) -> usize {
-        let group = self.intern_group(key);
-        let limits = self.config.endpoint(key);
-        let scope = key.to_string();
-        let level = self.new_level(&limits, memory, &scope);
-        let known = self.known.remove(&scope);
-        let learner = self.new_learner(key, known);
-        let id = self.lanes.len();
-        let number = u32::try_from(id).unwrap_or(u32::MAX);
-        let mut lane = Lane {
-            key: key.clone(),
-            group,
-            level,
-            learner,
-            kin: None,
-            trace: Trace::default(),
-            queue: Queue::default(),
-            in_ring: false,
-            wake: Timestamp::MAX,
-            dirty: false,
-            granted: 0,
-            refused: 0,
-            outcomes: [0; 19],
-            waits: Waits::default(),
-            busy: Duration::ZERO,
-            since: None,
-        };
-        let target = Target::Endpoint(key.site.clone(), key.endpoint.clone());
-        lane.level.paused = self.pauses.get(&target).copied().unwrap_or_default();
-        self.lanes.push(lane);
-        self.groups[group as usize].lanes.push(number);
-        self.lane_ids.insert(key.clone(), number);
-        self.touch_lane(id);
-        id
-    }
-
-    fn intern_group(&mut self, key: &LaneKey) -> u32 {
-        let name = (key.site.clone(), key.host.clone());
-        if let Some(id) = self.group_ids.get(&name) {
-            return *id;
-        }
-        let id = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
-        let limits = self.config.site(&key.site).clone();
-        let memory = self
-            .group_memory
-            .get(id as usize)
-            .copied()
-            .unwrap_or_default();
-        let mut level = self.new_level(&limits, memory, &group_scope(&key.site, key.host.as_ref()));
-        let target = Target::Site(key.site.clone());
-        level.paused = self.pauses.get(&target).copied().unwrap_or_default();
-        self.groups.push(Group {
-            site: key.site.clone(),
-            host: key.host.clone(),
-            level,
-            share: Share::new(self.config.weight(&key.site)),
-            lanes: Vec::new(),
-            ring: VecDeque::new(),
-            wake: Timestamp::MAX,
-            dirty: false,
-        });
-        self.group_ids.insert(name, id);
-        self.touch_group(id as usize);
-        id
-    }
-
-    fn new_level(&mut self, limits: &LimitSettings, memory: LevelMemory, scope: &str) -> Level {
-        // What an earlier process sent just before this one started is unknown where it is not stored:
-        // the first request waits until a whole interval has passed since the start.
-        let interval = limits.rate.map(|rate| rate.interval()).unwrap_or_default();
-        let start = self.now.max(self.started + interval);
-        let mut level = Level::new(limits, start, memory);
-        if self.loaded {
-            level.recall(self.history.remove(scope).unwrap_or_default());
-        }
-        level
-    }
-
-    fn touch_lane(&mut self, id: usize) {
-        let lane = &mut self.lanes[id];
+    #[inline]
+    fn touch_lane(&mut self, id: u32) {
+        let lane = &mut self.lanes[id as usize];
         if self.dirty.tracked && !lane.dirty {
             lane.dirty = true;
             self.dirty.lanes.push(id);
         }
     }
 
-    fn touch_kin(&mut self, place: u32) {
-        let id = place as usize;
-        let kin = &mut self.kin[id];
+    fn touch_kin(&mut self, id: u32) {
+        let kin = &mut self.kin[id as usize];
         if self.dirty.tracked && !kin.dirty {
             kin.dirty = true;
             self.dirty.kin.push(id);
         }
     }
 
-    fn touch_group(&mut self, id: usize) {
-        let group = &mut self.groups[id];
+    #[inline]
+    fn touch_group(&mut self, id: u32) {
+        let group = &mut self.groups[id as usize];
         if self.dirty.tracked && !group.dirty {
             group.dirty = true;
             self.dirty.groups.push(id);
@@ -410,13 +378,13 @@ impl Ledger {
     }
 
     fn touch_all(&mut self) {
-        for lane in 0..self.lanes.len() {
+        for lane in self.lanes.numbers() {
             self.touch_lane(lane);
         }
-        for place in 0..u32::try_from(self.kin.len()).unwrap_or(u32::MAX) {
+        for place in self.kin.numbers() {
             self.touch_kin(place);
         }
-        for group in 0..self.groups.len() {
+        for group in self.groups.numbers() {
             self.touch_group(group);
         }
     }
@@ -425,6 +393,24 @@ impl Ledger {
         if self.dirty.tracked {
             self.dirty.permits.push(id);
         }
+    }
+
+    /// A permit is known from here on.
+    #[inline]
+    fn enter(&mut self, permit: PermitId, out: OutPermit) {
+        let group = self.lanes[out.lane as usize].group;
+        self.groups[group as usize].open += 1;
+        self.out.insert(permit, out);
+    }
+
+    /// Nothing is awaited of a permit of `lane` any more.
+    #[inline]
+    fn discard(&mut self, permit: PermitId, lane: u32) {
+        self.out.discard(&permit);
+        let group = self.lanes[lane as usize].group;
+        let group = &mut self.groups[group as usize];
+        group.open = group.open.saturating_sub(1);
+        group.used = self.now;
     }
 }
 

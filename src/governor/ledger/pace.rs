@@ -48,8 +48,9 @@ impl Pace {
         self.tat
     }
 
-    pub(crate) fn interval(&self) -> u64 {
-        self.interval
+    /// Nothing before `earliest`.
+    pub(crate) fn hold(&mut self, earliest: Timestamp) {
+        self.tat = self.tat.max(plus(earliest, self.tolerance()));
     }
 
     /// How long a request can matter for the bucket, in nanoseconds.

@@ -65,13 +65,14 @@ impl Ledger {
         }
         self.lanes[out.lane as usize].outcomes[outcome as usize] += 1;
         self.learn(out.lane, permit, &out, outcome, hints, actions);
+        self.note_news(out.lane);
         if out.stage == Stage::Returned {
-            self.out.discard(&permit);
+            self.discard(permit, out.lane);
         } else if let Some(out) = self.out.get_mut(&permit) {
             out.reported = true;
         }
         self.touch_permit(permit);
-        self.touch_lane(out.lane as usize);
+        self.touch_lane(out.lane);
         self.look_at_lane_and_group(out.lane, actions);
     }
 
@@ -106,14 +107,14 @@ impl Ledger {
         };
         // Copied field by field: this is half of what a release costs.
         let (lane, granted, stage, stamp) = (out.lane, out.granted, out.stage, out.stamp);
-        self.out.discard(&permit);
+        self.discard(permit, lane);
         if stage != Stage::Returned {
             self.free(lane, granted);
         }
         let now = self.now;
         self.learner_mut(lane).0.lost(permit, stamp, now);
         self.touch_permit(permit);
-        self.touch_lane(lane as usize);
+        self.touch_lane(lane);
     }
 
     pub(super) fn look_at_lane_and_group(&mut self, lane: u32, actions: &mut Vec<Action>) {
@@ -141,11 +142,11 @@ impl Ledger {
         }
         while let Some((at, wake)) = self.timers.due_gate(self.now) {
             match wake {
-                Wake::Lane(id) if self.lanes[id as usize].wake == at => {
+                Wake::Lane(id) if self.wakes_lane(id, at) => {
                     self.lanes[id as usize].wake = Timestamp::MAX;
                     self.look_at_kin(id, actions);
                 }
-                Wake::Group(id) if self.groups[id as usize].wake == at => {
+                Wake::Group(id) if self.wakes_group(id, at) => {
                     self.groups[id as usize].wake = Timestamp::MAX;
                     self.look_at_group(id);
                 }
@@ -156,13 +157,22 @@ impl Ledger {
         self.timers.all_done();
     }
 
+    /// Whether a lane is to be looked at then, and has not been dropped.
+    fn wakes_lane(&self, id: u32, at: Timestamp) -> bool {
+        self.lanes.get(id).is_some_and(|lane| lane.wake == at)
+    }
+
+    fn wakes_group(&self, id: u32, at: Timestamp) -> bool {
+        self.groups.get(id).is_some_and(|group| group.wake == at)
+    }
+
     /// When [`Msg::Tick`](super::Msg::Tick) is next of use; `None` when only a message can change anything.
     pub fn next_wake(&mut self) -> Option<Timestamp> {
         self.tidy();
         while let Some(std::cmp::Reverse((at, wake))) = self.timers.gates.peek().copied() {
             let live = match wake {
-                Wake::Lane(id) => self.lanes[id as usize].wake == at,
-                Wake::Group(id) => self.groups[id as usize].wake == at,
+                Wake::Lane(id) => self.wakes_lane(id, at),
+                Wake::Group(id) => self.wakes_group(id, at),
                 Wake::All => self.all_paused() == at,
             };
             if live {
@@ -200,11 +210,11 @@ impl Ledger {
 
     /// A permit of an earlier ledger goes on counting.
     pub(super) fn adopt(&mut self, permit: PermitId, memory: PermitMemory) {
-        let Some(lane) = self.lanes.get_mut(memory.lane as usize) else {
+        let Some(lane) = self.lanes.get_mut(memory.lane) else {
             return;
         };
         // None may be longer than one that begins now.
-        let lease = memory.deadline.min(self.now + self.config.permit_lease);
+        let lease = memory.deadline.min(self.now + lane.lease);
         let report = self.now + self.config.report_timeout;
         let (stage, deadline) = match (memory.returned, memory.heard) {
             (false, _) => (Stage::Out, lease),
@@ -220,7 +230,7 @@ impl Ledger {
             self.timers.add_report(deadline, permit);
             self.totals.released += u64::from(!memory.heard);
         }
-        self.out.insert(
+        self.enter(
             permit,
             OutPermit {
                 lane: memory.lane,

@@ -43,6 +43,16 @@ impl Share {
         }
     }
 
+    /// What it used before it was dropped.
+    pub(crate) fn resume(&mut self, service: u64) {
+        self.service = service;
+    }
+
+    /// Slot time used per weight, in nanoseconds.
+    pub(crate) fn service(&self) -> u64 {
+        self.service
+    }
+
     /// A slot was held for `held`.
     #[inline]
     pub(crate) fn charge(&mut self, held: Duration) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::grant::refuse;
 use super::learner::Stamp;
 use super::{Action, Ledger, Stage, group_scope};
-use crate::governor::messages::{PermitId, Refused, Target};
-use crate::model::Timestamp;
+use crate::governor::messages::{LaneKey, PermitId, Refused, Target};
+use crate::model::{Name, Timestamp};
 
 impl Ledger {
     pub(super) fn use_stored(&mut self, permit: PermitId, actions: &mut Vec<Action>) {
@@ -78,9 +78,9 @@ impl Ledger {
             } else {
                 lane.level.block(until);
             }
-            let group = lane.group as usize;
+            let group = lane.group;
             self.take_back(permit, actions);
-            self.send_group_away(group, actions);
+            self.send_group_away(group as usize, actions);
         }
     }
 
@@ -128,13 +128,13 @@ impl Ledger {
             // A pace replays them in order.
             uses.sort_unstable();
         }
-        for group in &mut self.groups {
+        for group in self.groups.values_mut() {
             let scope = group_scope(&group.site, group.host.as_ref());
             group
                 .level
                 .recall(self.history.remove(&scope).unwrap_or_default());
         }
-        for lane in &mut self.lanes {
+        for lane in self.lanes.values_mut() {
             let scope = lane.key.to_string();
             lane.level
                 .recall(self.history.remove(&scope).unwrap_or_default());
@@ -148,19 +148,43 @@ impl Ledger {
     pub(super) fn foreign_uses(&mut self, uses: &[(String, Timestamp)]) {
         for (scope, at) in uses {
             let at = (*at).min(self.now);
-            let groups = self.groups.iter_mut();
-            let group = groups.map(|group| {
-                (
-                    group_scope(&group.site, group.host.as_ref()),
-                    &mut group.level,
-                )
-            });
-            let lanes = self.lanes.iter_mut();
-            let lane = lanes.map(|lane| (lane.key.to_string(), &mut lane.level));
-            match group.chain(lane).find(|(name, _)| name == scope) {
-                Some((_, level)) => level.foreign(at),
-                None => self.history.entry(scope.clone()).or_default().push(at),
+            if let Some(lane) = self.lane_of_scope(scope) {
+                self.lanes[lane as usize].level.foreign(at);
+            } else if let Some(group) = self.group_of_scope(scope) {
+                self.groups[group as usize].level.foreign(at);
+            } else {
+                self.history.entry(scope.clone()).or_default().push(at);
             }
         }
     }
+
+    /// The lane of `site/endpoint` or `site@host/endpoint`, if it is there.
+    pub(super) fn lane_of_scope(&self, scope: &str) -> Option<u32> {
+        // No part of a name has a slash, but where names are those of a program of its own: all splits are tried.
+        scope.match_indices('/').find_map(|(place, _)| {
+            let endpoint = scope.get(place + 1..)?;
+            group_names(scope.get(..place)?).find_map(|(site, host)| {
+                let key = LaneKey {
+                    site,
+                    host,
+                    endpoint: Name::from(endpoint),
+                };
+                self.lane_ids.get(&key).copied()
+            })
+        })
+    }
+
+    /// The group of `site` or `site@host`, if it is there.
+    fn group_of_scope(&self, scope: &str) -> Option<u32> {
+        group_names(scope).find_map(|name| self.group_ids.get(&name).copied())
+    }
+}
+
+/// What a group of this scope may be called.
+fn group_names(scope: &str) -> impl Iterator<Item = (Name, Option<Name>)> + '_ {
+    let hosts = scope.match_indices('@').filter_map(|(place, _)| {
+        let host = scope.get(place + 1..)?;
+        Some((Name::from(scope.get(..place)?), Some(Name::from(host))))
+    });
+    hosts.chain(std::iter::once((Name::from(scope), None)))
 }

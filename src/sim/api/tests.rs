@@ -11,6 +11,8 @@ fn ask(site: &ApiSite, method: &str, target: &str, content_type: &str, body: &st
         target,
         host: "127.0.0.1:1",
         content_type,
+        range: "",
+        if_range: "",
         body: body.as_bytes(),
     });
     (answer.status, serde_json::from_slice(&answer.body).unwrap())

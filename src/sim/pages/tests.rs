@@ -12,6 +12,8 @@ fn get(site: &HtmlSite, target: &str) -> Answer {
         target,
         host: HOST,
         content_type: "",
+        range: "",
+        if_range: "",
         body: b"",
     })
 }

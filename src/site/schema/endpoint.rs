@@ -9,7 +9,7 @@ use crate::site::paging::{By, Rule};
 use crate::site::select::{Language, Path};
 use crate::site::template::{JsonTemplate, Template};
 
-use super::{field, keep, read_limits, read_pairs};
+use super::{field, keep, read_limits, read_pairs, save};
 
 /// The endpoint and its limits, as far as each could be read.
 pub(super) fn read(
@@ -42,8 +42,15 @@ pub(super) fn read(
     let list = table
         .table("list", problems)
         .and_then(|table| read_list(language, table, &records, &follow, problems));
+    let save = table
+        .get("save")
+        .and_then(|item| save::read(&key.text, &item, problems));
     table.finish(problems);
-    let endpoint = target.map(|(method, target)| Endpoint {
+    let limits = match &save {
+        Some(_) => Some(save::limits(limits)),
+        None => limits,
+    };
+    let mut endpoint = target.map(|(method, target)| Endpoint {
         name: key.text.as_str().into(),
         at: key.at,
         method,
@@ -56,7 +63,11 @@ pub(super) fn read(
         list,
         records,
         follow,
+        save,
     });
+    if let Some(endpoint) = &mut endpoint {
+        save::fit(endpoint, problems);
+    }
     if let Some(endpoint) = &endpoint
         && endpoint.method == Method::Get
         && endpoint.body != Body::None

@@ -2,8 +2,10 @@
 
 mod endpoint;
 mod field;
+mod save;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use regex::Regex;
 
@@ -20,6 +22,10 @@ use super::urls::parse_web;
 use super::{DefinitionErrors, check, document};
 use crate::model::{Mode, Name, Outcome, RobotsPolicy};
 use crate::settings::{LimitMode, LimitSettings, Profile};
+
+/// What `total_timeout` may be.
+const LONGEST: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(86_400);
 
 /// Reads a definition.
 pub(super) fn parse(source: &str, text: &str) -> Result<SiteDefinition, DefinitionErrors> {
@@ -225,8 +231,20 @@ pub(crate) fn read_limits(item: &Item<'_>, problems: &mut Problems<'_>) -> Limit
         .iter()
         .filter_map(|text| keep(text.text.parse(), text.at, problems))
         .collect();
+    let total_timeout = table.text("total_timeout", problems).and_then(|text| {
+        let time = humantime::parse_duration(&text.text).ok();
+        let time = time.filter(|time| LONGEST.contains(time));
+        let wrong = || {
+            format!(
+                "`{}` is not a time from 1ms to 1day, such as \"30s\" or \"2h\"",
+                text.text
+            )
+        };
+        keep(time.ok_or_else(wrong), text.at, problems)
+    });
     table.finish(problems);
     LimitSettings {
+        total_timeout,
         mode,
         profile,
         max_concurrency_num,

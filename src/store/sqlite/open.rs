@@ -10,7 +10,7 @@ use super::frontier::{Queue, from_json, to_json};
 use super::runs::Run;
 use super::schema::{self, Found};
 use super::{JobStore, records};
-use crate::model::{Format, Mode, Name, UnixMillis};
+use crate::model::{Format, MEDIA_FOLDER, Mode, Name, UnixMillis};
 use crate::settings::{Settings, StoreSettings};
 use crate::store::StoreError;
 use crate::store::kill::{CommitKind, Hook, KillHook, KillPoint, Moment};
@@ -45,6 +45,8 @@ pub struct OpenOptions {
     pub page_cap: Option<u64>,
     /// Most items of a list. Raising one goes on with the lists that had ended at it.
     pub caps: Caps,
+    /// By what rules the keys of tasks are made, where those can change between two runs.
+    pub key_rules: Option<String>,
     /// Sizes of cache and log.
     pub settings: StoreSettings,
     /// The time now.
@@ -63,6 +65,7 @@ impl OpenOptions {
             fresh: false,
             page_cap: None,
             caps: Caps::default(),
+            key_rules: None,
             settings: Settings::default().store,
             now,
             hook: Hook::default(),
@@ -97,6 +100,8 @@ pub struct Opened {
     pub retried: u64,
     /// Lists that had ended at a cap and go on, because it was raised.
     pub reopened: u64,
+    /// Whether the tasks of earlier runs have keys by other rules: what they stand for may be asked once more.
+    pub other_keys: bool,
     /// Bytes cut from output files because they were not committed.
     pub cut_bytes: u64,
     /// Where the former content went, with `fresh`.
@@ -170,6 +175,7 @@ impl JobStore {
                 unparked: 0,
                 retried: 0,
                 reopened: 0,
+                other_keys: false,
                 cut_bytes: 0,
                 archived,
             },
@@ -195,7 +201,8 @@ impl JobStore {
             dir,
             _lock: lock,
         };
-        store.recover(options.now, &options.formats, options.caps)?;
+        let key_rules = options.key_rules.as_deref();
+        store.recover(options.now, &options.formats, options.caps, key_rules)?;
         Ok(store)
     }
 
@@ -205,6 +212,7 @@ impl JobStore {
         now: UnixMillis,
         formats: &[Format],
         caps: Caps,
+        key_rules: Option<&str>,
     ) -> Result<(), StoreError> {
         let committed = self.read(|store| {
             store
@@ -238,6 +246,9 @@ impl JobStore {
             store.opened.unparked = recovered.unparked;
             store.opened.retried = recovered.retried;
             store.opened.reopened = caps::apply(&store.db, &mut store.queue, caps)?;
+            if let Some(rules) = key_rules {
+                store.opened.other_keys = note_key_rules(&store.db, rules)?;
+            }
             if store.opened.resumed {
                 store.run.resume(&store.db)?;
             }
@@ -304,6 +315,21 @@ fn create(
     Ok(())
 }
 
+/// Keep by what rules keys are made from now on. Whether there are tasks whose keys were made by others.
+fn note_key_rules(db: &Connection, rules: &str) -> rusqlite::Result<bool> {
+    let former: Option<String> = db
+        .query_row("SELECT rules FROM key_rules", [], |row| row.get(0))
+        .optional()?;
+    if former.as_deref() == Some(rules) {
+        return Ok(false);
+    }
+    db.execute(
+        "INSERT OR REPLACE INTO key_rules(id, rules) VALUES (1, ?1)",
+        [rules],
+    )?;
+    db.query_row("SELECT EXISTS (SELECT 1 FROM seen)", [], |row| row.get(0))
+}
+
 /// Whether the job that is there is the one that was asked for.
 fn check_identity(
     db: &Connection,
@@ -340,6 +366,7 @@ fn archive(dir: &Path, now: UnixMillis) -> Result<Option<PathBuf>, StoreError> {
             moves.push((path.clone(), name.to_owned()));
         }
     }
+    moves.push((dir.join(MEDIA_FOLDER), MEDIA_FOLDER.to_owned()));
     moves.retain(|(path, _)| path.exists());
     if moves.is_empty() {
         return Ok(None);

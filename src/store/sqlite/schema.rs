@@ -106,6 +106,11 @@ CREATE INDEX IF NOT EXISTS ready_tasks ON tasks(lane, priority, attempts, id)
 DROP INDEX IF EXISTS ready;
 ";
 
+/// By what rules the keys in `seen` were made, where they can change between two runs.
+const KEY_RULES: &str = "
+CREATE TABLE IF NOT EXISTS key_rules(id INTEGER PRIMARY KEY CHECK (id = 1), rules TEXT NOT NULL) STRICT;
+";
+
 /// How the connection of the writer behaves.
 pub(super) fn configure(db: &Connection, settings: &StoreSettings) -> rusqlite::Result<()> {
     db.set_prepared_statement_cache_capacity(64);
@@ -175,10 +180,11 @@ pub(super) fn inspect(db: &Connection, file: &Path) -> Result<Found, StoreError>
     Ok(Found::Store)
 }
 
-/// Bring the indexes of a store that an earlier program made up to date. What they hold is in the tables, so the
-/// version stays.
+/// Bring a store that an earlier program made up to date: indexes, and a table that such a program does without. So
+/// the version stays.
 pub(super) fn upgrade(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(READY)
+    db.execute_batch(READY)?;
+    db.execute_batch(KEY_RULES)
 }
 
 /// Create the tables and marks; the caller's transaction makes it one step.

@@ -4,12 +4,16 @@ use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use crawler_node::governor::{Governor, LaneKey};
 use crawler_node::settings::LimitSettings;
 use crawler_node::sim::{Fault, FaultKind, Knobs, Pick};
+use crawler_node::{Engine, Job};
 
 use super::site::{Pages, Plain, base, fixed, latency, run, serve, stored, tasks};
+use crate::support::DEADLINE;
 
 #[actix_rt::test]
 async fn l11_no_slot_is_lost_or_made_by_hangs_resets_cuts_and_panics() {
@@ -35,8 +39,14 @@ async fn l11_no_slot_is_lost_or_made_by_hangs_resets_cuts_and_panics() {
     settings.retry.max_attempts = 10;
     let mut site = Pages::of(&base(&server, "a"), "a", URLS);
     site.panics_each = Some(50);
-    // `run` asserts that no permit is out afterwards.
-    let report = run(settings, site, dir.path()).await;
+    let engine = Engine::builder(settings)
+        .site(site)
+        .start()
+        .expect("an engine");
+    let job = Job::detail("pages", ["all"]).out(dir.path().join("data"));
+    let job = engine.submit(job).await.expect("submitted");
+    let ended = tokio::time::timeout(DEADLINE, job.wait());
+    let report = ended.await.expect("in time").expect("a report");
     assert_eq!(
         stored(&report) + tasks(&report, "failed"),
         URLS as u64,
@@ -45,8 +55,35 @@ async fn l11_no_slot_is_lost_or_made_by_hangs_resets_cuts_and_panics() {
     // A page whose reading panics is asked once more; with bad luck it panics again.
     assert!(tasks(&report, "failed") <= 20, "{report:?}");
     assert_eq!(report.peak_in_flight, 4);
+    free_permits(engine.governor(), 4).await;
+    engine.drain().await;
     let counts = server.stop();
     assert!(counts.sites["a"].faults > 150, "{counts:?}");
+    assert_eq!(counts.peak_in_flight, 4, "as the server counts them");
+}
+
+/// Exactly so many permits are free: they are granted, and one more waits.
+async fn free_permits(governor: &Governor, free: u32) {
+    let lane = Arc::new(LaneKey {
+        site: "another".into(),
+        host: None,
+        endpoint: "e".into(),
+    });
+    let ask = || governor.acquire(lane.clone(), 0, Duration::MAX);
+    let mut held = Vec::new();
+    for _ in 0..free {
+        let permit = tokio::time::timeout(DEADLINE, ask()).await;
+        held.push(permit.expect("a free permit").expect("granted"));
+    }
+    let mut more = std::pin::pin!(ask());
+    let waits =
+        std::future::poll_fn(|context| Poll::Ready(more.as_mut().poll(context).is_pending()));
+    let waits = waits.await;
+    let state = governor.snapshot().await.expect("a governor");
+    let waiting: u32 = state.lanes.iter().map(|lane| lane.waiting).sum();
+    assert_eq!((waits, state.in_flight, waiting), (true, free, 1));
+    drop(held);
+    drop(more.await.expect("granted when one is back"));
 }
 
 /// Reads requests and never answers; counts the most connections that were open at once, as the clients see it.

@@ -38,6 +38,7 @@ pub(crate) use crate::settings::Profile;
 pub use learned::Learned;
 pub(crate) use phase::FIRST_PACE;
 
+use crate::governor::ledger::learner::Bound;
 use crate::governor::ledger::level::Gate;
 use crate::governor::messages::{Hints, PermitId, WaitReason};
 use crate::model::{Outcome, Timestamp};
@@ -244,6 +245,17 @@ impl Adapt {
     /// Not-before and pause only: what callers' patience is about.
     pub(crate) fn time_gate(&self, now: Timestamp) -> Option<(Timestamp, WaitReason)> {
         self.halt.time_gate(now)
+    }
+
+    /// What is lost when only what it learned is kept, while nothing is in flight.
+    pub(crate) fn bound(&self, now: Timestamp) -> Bound {
+        if self.told.until > now || matches!(self.gate(now, 0), Gate::At(..)) {
+            Bound::Live
+        } else if !self.halt.is_open() || self.halt.in_a_row() > 0 {
+            Bound::Fading
+        } else {
+            Bound::None
+        }
     }
 
     /// A permit is granted through an open gate; `in_flight` without it.

@@ -65,7 +65,9 @@ fn t45_answers_that_come_after_the_clients_patience_slow_it_down() {
     looped.run(10.0, |_, _| Reply::new(100, Outcome::Ok));
     looped.run(120.0, |_, _| Reply::new(5_000, Outcome::Timeout));
     let last = looped.last(60).len();
-    assert!(last < 30, "{last} in the last minute");
+    // What a cut does shows only when time-outs come back, five seconds later: one in three seconds is left of
+    // several a second.
+    assert!(last <= 20, "{last} in the last minute");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::{Case, limits};
 use crate::governor::ledger::Msg;
 use crate::governor::messages::{Refused, Target, WaitReason};
 use crate::model::{Outcome, Timestamp};
+use crate::settings::LimitSettings;
 
 #[test]
 fn t01_granted_at_the_reported_instant_and_not_one_unit_later() {
@@ -129,4 +130,52 @@ fn the_end_of_time_is_no_panic() {
     case.now = Timestamp::MAX;
     case.say(Msg::Tick);
     case.say(Msg::Drain);
+}
+
+/// There are no requests of a weight; what asks for more at once than there can be is a burst.
+#[test]
+fn l13_a_burst_beyond_the_quota_is_the_quota() {
+    let mut case = Case::new(1000, limits(None, Some("1000/s"), 50, &["5/min"]));
+    for _ in 0..20 {
+        case.ask_in(case.lane, 0, Duration::from_secs(90));
+    }
+    case.wait(1.0);
+    assert_eq!((case.granted.len(), case.refused.len()), (5, 0));
+    for permit in case.granted.clone() {
+        case.end(permit.1, Outcome::Ok, None);
+    }
+    case.wait(58.9);
+    assert_eq!(case.granted.len(), 5);
+    case.wait(0.2);
+    assert_eq!(case.granted.len(), 6, "the first of them is a minute old");
+    case.wait(1.0);
+    assert_eq!(case.granted.len(), 10, "so are the others");
+}
+
+/// Ten are out and ten wait when the cap falls to three: none more until fewer than three are out, and nobody is
+/// forgotten.
+#[test]
+fn l13_a_cap_that_falls_below_what_is_out_lets_nobody_through_and_forgets_nobody() {
+    let mut case = Case::new(10, limits(None, None, 1, &[]));
+    for _ in 0..20 {
+        case.ask();
+    }
+    assert_eq!(case.granted.len(), 10);
+    case.say(Msg::Retune {
+        target: Target::Global,
+        limits: LimitSettings {
+            max_concurrency_num: Some(3),
+            ..LimitSettings::default()
+        },
+    });
+    for back in 0..20 {
+        let out = 10_usize.saturating_sub(back).max(3);
+        assert_eq!(
+            case.granted.len() - back,
+            out.min(20 - back),
+            "after {back}"
+        );
+        case.release(case.granted[back].1);
+    }
+    assert_eq!(case.granted.len(), 20);
 }

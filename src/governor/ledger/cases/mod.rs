@@ -2,15 +2,18 @@
 
 mod adaptive;
 mod backoff;
+mod ceiling;
 mod closed_loop;
 mod limits;
 mod order;
 mod permits;
+mod rest;
 mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::closed_loop::adaptive;
 use super::{Action, LaneId, Ledger, LedgerConfig, Msg};
 use crate::governor::messages::{Hints, LaneKey, PermitId, Refused, Ticket};
 use crate::model::{Outcome, Timestamp};
@@ -37,6 +40,7 @@ fn limits(cap: Option<u32>, rate: Option<&str>, burst: u32, quota: &[&str]) -> L
             .iter()
             .map(|text| text.parse().expect("a quota"))
             .collect(),
+        total_timeout: None,
     }
 }
 

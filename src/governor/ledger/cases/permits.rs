@@ -213,3 +213,30 @@ fn a_ledger_that_dies_before_the_store_has_answered_is_followed_by_one_that_wait
         ledger.save(&mut carried);
     }
 }
+
+#[test]
+fn a_permit_lasts_as_long_as_the_exchanges_of_its_endpoint_may_take() {
+    let mut case = Case::new(2, LimitSettings::default());
+    let a = case.permit();
+    let longer = LimitSettings {
+        total_timeout: Some(Duration::from_secs(3600)),
+        ..LimitSettings::default()
+    };
+    let target = Target::Endpoint("s".into(), "e".into());
+    let limits = longer;
+    case.say(Msg::Retune { target, limits });
+    let b = case.permit();
+    case.wait(66.0);
+    assert_eq!(
+        case.ledger.in_flight(),
+        1,
+        "the one before has its old lease"
+    );
+    case.release(a);
+    case.wait(3600.0 - 66.0 + 4.9);
+    assert_eq!(case.ledger.in_flight(), 1);
+    case.wait(0.2);
+    assert_eq!(case.ledger.in_flight(), 0);
+    case.release(b);
+    assert_eq!(case.ledger.snapshot(case.now).reaped, 2);
+}

@@ -39,7 +39,7 @@ impl Ledger {
                 kin.grants.push(0);
                 kin.before.push(0);
                 self.lanes[lane as usize].kin = Some(place);
-                self.touch_lane(lane as usize);
+                self.touch_lane(lane);
                 self.touch_kin(place);
             }
             None => {
@@ -63,9 +63,9 @@ impl Ledger {
         for (lane, kin) in [(one, ones), (other, others)] {
             match kin {
                 Some(kin) => {
-                    lanes.append(&mut self.kin[kin as usize].lanes);
-                    self.free_kin.push(kin);
                     self.touch_kin(kin);
+                    let gone = self.kin.remove(kin);
+                    lanes.extend(gone.into_iter().flat_map(|kin| kin.lanes));
                 }
                 None => lanes.push(lane),
             }
@@ -89,21 +89,11 @@ impl Ledger {
             before: vec![0; lanes.len()],
             lanes,
         };
-        // The place of a pair that has parted is used again: their number is bounded by the lanes.
-        let number = match self.free_kin.pop() {
-            Some(free) => {
-                self.kin[free as usize] = kin;
-                free
-            }
-            None => {
-                self.kin.push(kin);
-                u32::try_from(self.kin.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
+        let number = self.kin.insert(kin);
         let place = number as usize;
         for index in 0..self.kin[place].lanes.len() {
-            let lane = self.kin[place].lanes[index] as usize;
-            self.lanes[lane].kin = Some(number);
+            let lane = self.kin[place].lanes[index];
+            self.lanes[lane as usize].kin = Some(number);
             self.touch_lane(lane);
         }
         self.touch_kin(number);
@@ -133,11 +123,13 @@ impl Ledger {
 
     /// Merged lanes learn by themselves again, each from what they had learned together.
     pub(super) fn part(&mut self, place: u32) {
-        let kin = &mut self.kin[place as usize];
+        self.touch_kin(place);
+        let Some(kin) = self.kin.remove(place) else {
+            return;
+        };
         let shares: Vec<f64> = (0..kin.lanes.len()).map(|place| kin.share(place)).collect();
         let loner = (kin.alone > 0).then_some(kin.loner);
-        let lanes = std::mem::take(&mut kin.lanes);
-        let shared = kin.learner.clone();
+        let (lanes, shared) = (kin.lanes, kin.learner);
         for (lane, share) in lanes.into_iter().zip(shares) {
             let key = self.lanes[lane as usize].key.clone();
             let manner = self.config.manner(&key);
@@ -152,10 +144,8 @@ impl Ledger {
                 parted: true,
                 ..Trace::default()
             };
-            self.touch_lane(lane as usize);
+            self.touch_lane(lane);
         }
-        self.free_kin.push(place);
-        self.touch_kin(place);
     }
 }
 

@@ -233,7 +233,7 @@ impl World {
         if self.adaptive() {
             return Ok(());
         }
-        let epoch = self.ledger.lanes[held.lane].learner.backoff().epoch();
+        let epoch = self.state_of(held.lane).learner.backoff().epoch();
         let (now, base) = (self.now, self.config.backoff.base);
         let lane = &mut self.lanes[held.lane];
         // Of the breaker only this is modelled: it opens on a failure, after some others.

@@ -48,7 +48,10 @@ impl World {
         deadline: Timestamp,
     ) -> Checked {
         let first = self.answered(ticket)?;
-        let id = id.0 as usize;
+        let key = self.ledger.key(id).clone();
+        let Some(id) = self.keys.iter().position(|own| *own == key) else {
+            return Err(format!("{key} is granted and was never asked for"));
+        };
         // A use that is stored puts the order of decisions before that of grants.
         self.check(Property::Order, first || !self.plain, || {
             format!("{ticket:?} was not the first of its lane")

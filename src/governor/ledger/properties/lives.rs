@@ -105,7 +105,9 @@ impl World {
         let Some((permit, scopes)) = self.storing.pop_front() else {
             return Ok(());
         };
-        let lane = self.ledger.out.get(&permit).map(|out| out.lane as usize);
+        let lane = self.ledger.out.get(&permit).map(|out| out.lane);
+        let key = lane.map(|lane| self.ledger.lanes[lane as usize].key.clone());
+        let lane = key.and_then(|key| self.keys.iter().position(|own| *own == key));
         match b % 8 {
             0 => {
                 self.note(Kind::Failed, lane);

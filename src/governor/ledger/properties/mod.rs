@@ -5,6 +5,7 @@ mod history;
 mod judge;
 mod lives;
 mod model;
+mod twins;
 mod world;
 
 use proptest::collection::vec;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::Property;
 use super::coverage::{Coverage, Kind};
 use super::model::{Held, LaneModel, LevelModel, Out};
+use crate::governor::ledger::rest::Rules;
 use crate::governor::ledger::{
-    Action, Carried, Fault, Faults, Ledger, LedgerConfig, Msg, SiteTable,
+    Action, Carried, Fault, Faults, Lane, Ledger, LedgerConfig, Msg, SiteTable,
 };
 use crate::governor::messages::{LaneKey, PermitId, Target, Ticket};
 use crate::model::{Name, Timestamp};
@@ -49,6 +50,8 @@ pub(super) struct World {
     pub(super) loading: bool,
     /// Histories with kills have no retunes: a killed process forgets what it was told.
     pub(super) kills: bool,
+    /// Groups that rest are dropped at once.
+    pub(super) forgetful: bool,
     /// No quota and no slow rate, so that nothing is stored.
     pub(super) plain: bool,
     pub(super) granted: u64,
@@ -83,6 +86,7 @@ pub(super) fn limits(rng: &mut fastrand::Rng, plain: bool) -> LimitSettings {
         } else {
             Vec::new()
         },
+        total_timeout: None,
     }
 }
 
@@ -156,6 +160,7 @@ impl World {
             carried: Carried::default(),
             cap: config.cap(),
             kills: rng.bool(),
+            forgetful: rng.bool(),
             config,
             rng,
             faults,
@@ -191,6 +196,13 @@ impl World {
     /// A new ledger has taken over.
     pub(super) fn begin(&mut self) {
         self.ledger.faults = self.faults;
+        if self.forgetful {
+            self.ledger.rules = Rules {
+                room: 0,
+                crowd: 0,
+                long: Duration::ZERO,
+            };
+        }
         self.ledger.track();
         // Nothing was learned earlier: these histories are about limits that are told.
         let none = Msg::LearnedLoaded(Vec::new());
@@ -202,6 +214,12 @@ impl World {
 
     pub(super) fn adaptive(&self) -> bool {
         self.only == Property::Adaptive
+    }
+
+    /// The ledger's own lane; it comes back where it was dropped.
+    pub(super) fn state_of(&mut self, lane: usize) -> &Lane {
+        let id = self.ledger.lane(&self.keys[lane]);
+        &self.ledger.lanes[id.place as usize]
     }
 
     pub(super) fn write(&mut self, line: impl FnOnce() -> String) {
@@ -247,7 +265,11 @@ impl World {
             let state = if self.lanes[lane].paused > self.now {
                 "paused"
             } else {
-                self.ledger.lanes[lane].learner.state(self.now)
+                // One that was dropped is at rest.
+                let there = self.ledger.lane_ids.get(&self.keys[lane]);
+                there.map_or("open", |lane| {
+                    self.ledger.lanes[*lane as usize].learner.state(self.now)
+                })
             };
             self.coverage.meet(kind, state);
         }
@@ -297,6 +319,9 @@ impl World {
         self.write(|| format!("{now:?} {msg:?}"));
         let mut actions = std::mem::take(&mut self.actions);
         self.ledger.handle(now, msg, &mut actions);
+        if self.forgetful {
+            self.ledger.sweep();
+        }
         self.ledger.save(&mut self.carried);
         for action in actions.drain(..) {
             self.write(|| format!("    {action:?}"));

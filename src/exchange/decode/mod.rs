@@ -1,0 +1,178 @@
+//! Content decoding in bounded steps: gzip, deflate, br and zstd, stacked in any order.
+//!
+//! Bytes go in as they come and come out in steps of [`STEP`] bytes at most, so that neither memory nor an arbiter's
+//! time depends on what a server sends. It knows no socket and no clock.
+
+mod codec;
+mod codings;
+mod layer;
+mod sniff;
+
+use bytes::Bytes;
+
+use self::codings::{Coding, Plan};
+use self::layer::{Found, Layer, Worked};
+use super::error::Fault;
+use crate::model::{BodyNote, Headers};
+
+/// Bytes decoded in one step, at most.
+pub(super) const STEP: usize = 64 * 1024;
+
+/// An expansion at or above this is what only a bomb does: deflate's own limit is 1032.
+const MAX_RATIO: u64 = 1000;
+
+/// Below this size the ratio is not looked at.
+const RATIO_FLOOR: u64 = 1024 * 1024;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// There is more to decode.
+    More,
+    /// Nothing can be decoded until there is more input.
+    Hungry,
+    /// The body is whole.
+    Done,
+}
+
+/// A body that is being decoded.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    /// The outermost coding first.
+    layers: Vec<Layer>,
+    /// Bytes handed in.
+    received: u64,
+    limit: u64,
+    notes: Vec<BodyNote>,
+}
+
+impl Decoder {
+    /// A decoder for a body with these headers; `None` when there is nothing to undo, with what is to be noted.
+    /// `limit` bounds what any coding may expand to, in bytes.
+    ///
+    /// # Errors
+    /// [`Fault::Decode`] when there are too many codings.
+    pub(super) fn new(
+        headers: &Headers,
+        limit: u64,
+    ) -> Result<(Option<Self>, Vec<BodyNote>), Fault> {
+        let Plan { layers, notes } = codings::plan(headers)?;
+        if layers.is_empty() {
+            return Ok((None, notes));
+        }
+        let decoder = Self {
+            layers: layers.into_iter().map(Layer::new).collect(),
+            received: 0,
+            limit,
+            notes,
+        };
+        Ok((Some(decoder), Vec::new()))
+    }
+
+    /// Hands in more of the body as it was received. Best done when a step was [`Step::Hungry`].
+    pub(super) fn feed(&mut self, bytes: Bytes) {
+        self.received += bytes.len() as u64;
+        if let Some(layer) = self.layers.first_mut() {
+            layer.feed(bytes);
+        }
+    }
+
+    /// There is no more of the body.
+    pub(super) fn end(&mut self) {
+        if let Some(layer) = self.layers.first_mut() {
+            layer.end();
+        }
+    }
+
+    /// Does one step: at most [`STEP`] bytes are made, by one of the codings. What the innermost makes is added to
+    /// `out`.
+    ///
+    /// # Errors
+    /// [`Fault::Truncated`], [`Fault::DecodedTooLarge`], or [`Fault::Decode`] for a corrupt stream. What lies in `out`
+    /// is good as far as it goes.
+    pub(super) fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Fault> {
+        // The innermost that can work does: so what waits between two of them is one step at most.
+        for index in (0..self.layers.len()).rev() {
+            let innermost = index + 1 == self.layers.len();
+            match self.work(index, innermost.then_some(&mut *out))? {
+                Worked::Made(_) => return Ok(Step::More),
+                Worked::Hungry => {}
+                Worked::Done if innermost => return Ok(Step::Done),
+                Worked::Done => {
+                    self.layers[index + 1].end();
+                    // Its work is over: the one behind it goes on alone.
+                    self.layers.drain(..=index).for_each(drop);
+                    return Ok(Step::More);
+                }
+                Worked::Cut => {
+                    return Err(Fault::Truncated {
+                        received: self.received,
+                        expected: None,
+                    });
+                }
+            }
+        }
+        Ok(Step::Hungry)
+    }
+
+    fn work(&mut self, index: usize, out: Option<&mut Vec<u8>>) -> Result<Worked, Fault> {
+        let layer = &mut self.layers[index];
+        // One byte above the limit tells that there is more.
+        let left = self.limit.saturating_add(1).saturating_sub(layer.made);
+        let most = STEP.min(usize::try_from(left).unwrap_or(STEP));
+        let mut between = Vec::new();
+        let inner = out.is_none();
+        let out = out.unwrap_or(&mut between);
+        let before = out.len();
+        out.resize(before + layer.room(STEP).min(most), 0);
+        let worked = layer.work(&mut out[before..]).map_err(Fault::Decode);
+        let made = match worked {
+            Ok(Worked::Made(made)) => made,
+            _ => 0,
+        };
+        out.truncate(before + made);
+        let expansion = layer.made / self.received.max(1);
+        if layer.made > self.limit || (layer.made > RATIO_FLOOR && expansion >= MAX_RATIO) {
+            // The byte too many is none of the body.
+            out.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+            return Err(Fault::DecodedTooLarge { limit: self.limit });
+        }
+        let (coding, found) = (layer.coding, std::mem::take(&mut layer.found));
+        for note in found.into_iter().map(|found| note(coding, found)) {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        if inner && made > 0 {
+            self.layers[index + 1].feed(between.into());
+        }
+        worked
+    }
+
+    /// What was odd and put up with.
+    pub(super) fn notes(&mut self) -> Vec<BodyNote> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// Whether a body that begins with `start` is coded with gzip, and with nothing else, as its headers say.
+#[must_use]
+pub fn is_gzip_coded(start: &[u8], headers: &Headers) -> bool {
+    let plan = codings::plan(headers).unwrap_or_default();
+    matches!(
+        plan.layers[..],
+        [Coding::Gzip] | [Coding::Gzip, Coding::Peek]
+    ) && sniff::is_gzip(start)
+}
+
+fn note(coding: Coding, found: Found) -> BodyNote {
+    match found {
+        Found::Plain => BodyNote::NotEncoded(coding.name()),
+        Found::Other if coding == Coding::Peek => BodyNote::EncodedTwice,
+        Found::Other => BodyNote::OtherCoding(coding.name()),
+        Found::Tail => BodyNote::BytesBehind,
+    }
+}
+
+#[cfg(test)]
+mod tests;
