@@ -90,9 +90,22 @@ impl Network {
         self.0.ways.freed().notified()
     }
 
-    /// An exchange through the egress brought an answer.
-    pub fn worked(&self, egress: &str) {
-        self.0.ways.worked(egress);
+    /// An exchange with `host` through the egress brought an answer.
+    pub fn worked(&self, egress: &str, host: &str) {
+        self.0.ways.worked(egress, host);
+    }
+
+    /// The proxy of the egress says that it cannot reach `host`. Whether that is put down to the proxy: another egress
+    /// reaches that host, or works while this one reaches none of several.
+    #[must_use]
+    pub fn unreached(&self, egress: &str, host: &str) -> bool {
+        self.0.ways.unreached(egress, host)
+    }
+
+    /// Whether a connection that breaks in the middle is put down to the egress: it has failed since its last success.
+    #[must_use]
+    pub fn is_doubtful(&self, egress: &str) -> bool {
+        self.0.ways.is_doubtful(egress)
     }
 
     /// The egress failed an exchange. How long it is left alone, where this failure is what decides it.

@@ -5,7 +5,7 @@ use slog::debug;
 use super::context::Context;
 use super::media::Download;
 use super::permit::{self, NoPermit, Waiting};
-use super::way::{self, Routed};
+use super::way::{self, Blame, Routed};
 use crate::exchange::{FetchError, RetryClass, Timed};
 use crate::governor::hints::hints;
 use crate::governor::{Hints, Pause, Target};
@@ -124,7 +124,9 @@ pub(super) async fn ask_into<V>(
             }
             Some(file) => client.download(permit, request, fresh, file, refusal).await,
         };
-        if way::heard(context, egress.as_ref(), &exchanged.result)
+        let host = ask.request.url.host_str().unwrap_or_default();
+        let blame = way::heard(context, egress.as_ref(), host, &exchanged.result);
+        if blame != Blame::No
             && let Err(error) = exchanged.result
         {
             // Not the site's doing: neither its pace nor its counters hear of it.
@@ -133,7 +135,9 @@ pub(super) async fn ask_into<V>(
                 .report(Outcome::Cancelled, Hints::default());
             tried.extend(egress);
             let spent = || context.with_budget(ask.lane, |budget| budget.spend(UnixMillis::now()));
-            if !way::is_another(context, &tried) || !spent().is_zero() {
+            // What the server may have been asked, and begun to answer, is for the task to ask again.
+            let again = blame == Blame::Unasked && way::is_another(context, &tried);
+            if !again || !spent().is_zero() {
                 return Ok(Err(error));
             }
             waiting = Waiting::new(context, ask.lane);
@@ -141,7 +145,7 @@ pub(super) async fn ask_into<V>(
         }
         if exchanged.surplus {
             debug!(context.assignment.log, "bytes came after the end of an answer: its length may be wrong";
-                "host" => ask.request.url.host_str().unwrap_or_default());
+                "host" => host);
         }
         match exchanged.result {
             Ok(answer) => {

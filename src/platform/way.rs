@@ -6,11 +6,11 @@ use std::time::Duration;
 use slog::{info, warn};
 use tokio::time::Instant;
 
-use super::context::Context;
+use super::context::{Assignment, Context};
 use super::permit::NoPermit;
 use crate::exchange::{Egress, ExchangePermit, Fault, FetchError, Offer, Slot, Wanted};
 use crate::governor::{Hints, Permit, Receipt};
-use crate::model::{Answer, Outcome};
+use crate::model::{AccountKey, Answer, Outcome};
 
 /// Waits this long before it looks again at egresses of which none will ever work: longer than any `max_wait`.
 const NEVER: Duration = Duration::from_secs(31 * 86_400);
@@ -41,6 +41,11 @@ impl ExchangePermit for Routed {
     }
 }
 
+/// Whose address must not change: a session that is seen from several looks stolen. Without one there is nobody.
+fn account(context: &Context) -> Option<&'static str> {
+    context.session.as_ref().map(|_| AccountKey::DEFAULT)
+}
+
 /// Waits for an egress with room, of those that are not `tried`. `Ok(None)`: the site goes straight to its servers.
 pub(super) async fn choose(
     context: &Context,
@@ -62,7 +67,7 @@ pub(super) async fn choose(
         let freed = network.freed();
         let wanted = Wanted {
             site,
-            account: None,
+            account: account(context),
             among,
             tried,
         };
@@ -99,46 +104,67 @@ pub(super) fn is_another(context: &Context, tried: &[Arc<str>]) -> bool {
     let site = assignment.site.name();
     let wanted = Wanted {
         site,
-        account: None,
+        account: account(context),
         among: assignment.settings.egress_of(site),
         tried,
     };
     !matches!(assignment.network.offer(wanted), Offer::Down(_))
 }
 
-/// The exchange through `egress` came to `result`. Whether it is the egress that failed.
+/// Whether an exchange without an answer is put down to its egress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// It has answered, or the site or nobody is to blame.
+    No,
+    /// The egress, and the server was not asked.
+    Unasked,
+    /// The egress, and the server may have been asked.
+    Asked,
+}
+
+/// The exchange with `host` through `egress` came to `result`.
 pub(super) fn heard(
     context: &Context,
     egress: Option<&Arc<str>>,
+    host: &str,
     result: &Result<Answer, FetchError>,
-) -> bool {
+) -> Blame {
     let Some(egress) = egress else {
-        return false;
+        return Blame::No;
     };
-    let assignment = &context.assignment;
-    match result {
-        Ok(_) => assignment.network.worked(egress),
-        Err(error) => match &error.fault {
-            Fault::Proxy { why, .. } => {
-                let left_alone = assignment.network.failed(egress, why);
-                match left_alone {
-                    Some(pause) => {
-                        warn!(assignment.log, "an egress is left alone"; "egress" => &**egress,
-                        "why" => why, "for" => %humantime::format_duration(Duration::from_secs(pause.as_secs())))
-                    }
-                    None => {
-                        info!(assignment.log, "an egress failed"; "egress" => &**egress, "why" => why);
-                    }
-                }
-                return true;
-            }
-            // It has led to the server.
-            Fault::Tls(_) | Fault::HeadTimeout | Fault::Protocol(_) => {
-                assignment.network.worked(egress);
-            }
-            // A tunnel that broke, or nothing was asked: no word of the egress.
-            _ => {}
-        },
+    let Assignment { network, log, .. } = &context.assignment;
+    let fault = match result {
+        Ok(_) => {
+            network.worked(egress, host);
+            return Blame::No;
+        }
+        Err(error) => &error.fault,
+    };
+    let (blame, why) = match fault {
+        Fault::Proxy { why, .. } => (Blame::Unasked, why.clone()),
+        Fault::Connect(why) if network.unreached(egress, host) => (
+            Blame::Unasked,
+            format!("{host} was not reached, and another egress works: {why}"),
+        ),
+        Fault::Disconnected { reused: false } | Fault::Truncated { .. }
+            if network.is_doubtful(egress) =>
+        {
+            (Blame::Asked, format!("the tunnel broke: {fault}"))
+        }
+        // It has led to the server.
+        Fault::Tls(_) | Fault::HeadTimeout | Fault::Protocol(_) => {
+            network.worked(egress, host);
+            return Blame::No;
+        }
+        // A tunnel that broke, or nothing was asked: no word of the egress.
+        _ => return Blame::No,
+    };
+    match network.failed(egress, &why) {
+        Some(pause) => {
+            warn!(log, "an egress is left alone"; "egress" => &**egress, "why" => why,
+                "for" => %humantime::format_duration(Duration::from_secs(pause.as_secs())));
+        }
+        None => info!(log, "an egress failed"; "egress" => &**egress, "why" => why),
     }
-    false
+    blame
 }

@@ -340,7 +340,7 @@ async fn l55_a_proxy_that_dies_after_three_is_left_alone_and_replaced() {
                 continue;
             }
             assert_eq!(result.unwrap().body, "x");
-            way.1.worked(&name);
+            way.1.worked(&name, "127.0.0.1");
             break;
         }
     }
@@ -354,6 +354,30 @@ async fn l55_a_proxy_that_dies_after_three_is_left_alone_and_replaced() {
         (counts["b"].exchanges, counts["b"].state.as_str()),
         (17, "up")
     );
+}
+
+#[actix_rt::test]
+async fn certificates_are_unchecked_only_through_an_egress_that_says_so() {
+    let authority = crate::tls::authority();
+    let server = Server::start_with(vec![ok("x")], Some(authority.acceptor.clone())).await;
+    let proxy = Proxy::start(Mood::Works).await;
+    let loose = EgressSettings {
+        tls_verify: false,
+        ..egress("http", proxy.port, PASSWORD)
+    };
+    let strict = egress("http", proxy.port, PASSWORD);
+    let way = client(&settings(vec![("loose", loose), ("strict", strict)]));
+    assert_eq!(way.1.unverified(), ["loose".into()]);
+    // The name of the certificate is another one, too.
+    for host in ["localhost", "127.0.0.1"] {
+        let url = crate::tls::url(&server, host);
+        assert_eq!(get(&way, "loose", url.clone()).await.unwrap().body, "x");
+        for name in ["strict", "direct"] {
+            let refused = get(&way, name, url.clone()).await;
+            assert!(matches!(refused, Err(Fault::Tls(_))), "{name}: {refused:?}");
+        }
+    }
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[actix_rt::test]

@@ -1,5 +1,6 @@
 //! What is kept of one egress: how many use it, how soon the next may, and whether it works. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Timestamp, UnixMillis};
@@ -10,6 +11,9 @@ const MOST_FAILURES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 /// As long as it gets.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// As many different hosts are out of reach through one egress only when it is the egress.
+const MANY_HOSTS: usize = 3;
 
 /// What limits an egress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,6 +46,17 @@ pub(super) enum Standing {
     Expired,
 }
 
+/// What is known of other egresses while one reaches nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Others {
+    /// None has brought anything.
+    Silent,
+    /// One works.
+    Work,
+    /// One has reached what this one did not.
+    Reach,
+}
+
 /// The book of one egress.
 #[derive(Clone, Debug)]
 pub(super) struct Book {
@@ -55,6 +70,10 @@ pub(super) struct Book {
     down_until: Option<Timestamp>,
     probing: bool,
     pause: Duration,
+    /// Hosts that it did not reach since its last success.
+    unreached: Vec<Arc<str>>,
+    /// Another egress has worked since the first of them; and has reached one of them.
+    others: Others,
     /// Scales the pauses; for tests.
     scale: f64,
 }
@@ -69,6 +88,8 @@ impl Book {
             down_until: None,
             probing: false,
             pause: FIRST_PAUSE,
+            unreached: Vec::new(),
+            others: Others::Silent,
             scale,
         }
     }
@@ -114,8 +135,38 @@ impl Book {
         self.probing = false;
     }
 
+    /// It says that it cannot reach `host`. Whether that is put down to the egress itself.
+    pub(super) fn unreached(&mut self, host: &Arc<str>) -> bool {
+        if self.unreached.len() < MANY_HOSTS && !self.unreached.contains(host) {
+            self.unreached.push(Arc::clone(host));
+        }
+        match self.others {
+            Others::Silent => false,
+            Others::Work => self.unreached.len() >= MANY_HOSTS,
+            Others::Reach => true,
+        }
+    }
+
+    /// Another egress has reached `host`.
+    pub(super) fn another_reached(&mut self, host: &str) {
+        if self.unreached.is_empty() {
+            return;
+        }
+        let same = self.unreached.iter().any(|unreached| **unreached == *host);
+        let others = if same { Others::Reach } else { Others::Work };
+        self.others = self.others.max(others);
+    }
+
+    /// Whether a connection that breaks is rather put down to it than to the server: it has failed since its last
+    /// success.
+    pub(super) const fn is_doubtful(&self) -> bool {
+        self.failures > 0 || self.down_until.is_some()
+    }
+
     /// It brought an answer, or word of the target.
     pub(super) fn worked(&mut self) {
+        self.unreached.clear();
+        self.others = Others::Silent;
         self.failures = 0;
         self.down_until = None;
         self.pause = FIRST_PAUSE;
@@ -176,6 +227,45 @@ mod tests {
         book.give_back();
         book.worked();
         assert_eq!(book.standing(at(90_000)), Standing::Ready);
+    }
+
+    #[test]
+    fn what_one_egress_does_not_reach_is_put_down_to_it_when_another_does() {
+        let host: Arc<str> = "a.example".into();
+        let mut book = Book::new(Limits::default(), 1.0);
+        assert!(!book.unreached(&host));
+        assert!(!book.unreached(&host));
+        book.another_reached("b.example");
+        assert!(!book.unreached(&host), "one host can be down");
+        book.another_reached(&host);
+        assert!(book.unreached(&host));
+        book.worked();
+        assert!(!book.unreached(&host));
+    }
+
+    #[test]
+    fn many_hosts_out_of_reach_are_put_down_to_an_egress_when_others_work() {
+        let hosts: Vec<Arc<str>> = (0..4).map(|n| format!("{n}.example").into()).collect();
+        let mut book = Book::new(Limits::default(), 1.0);
+        assert!(
+            !hosts.iter().any(|host| book.unreached(host)),
+            "the net is down"
+        );
+        let mut book = Book::new(Limits::default(), 1.0);
+        assert!(!book.unreached(&hosts[0]));
+        book.another_reached("other.example");
+        assert!(!book.unreached(&hosts[1]));
+        assert!(book.unreached(&hosts[2]));
+    }
+
+    #[test]
+    fn an_egress_is_in_doubt_from_its_failure_to_its_next_success() {
+        let mut book = Book::new(Limits::default(), 1.0);
+        assert!(!book.is_doubtful());
+        book.failed(at(0).steady);
+        assert!(book.is_doubtful());
+        book.worked();
+        assert!(!book.is_doubtful());
     }
 
     #[test]

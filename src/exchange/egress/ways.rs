@@ -179,12 +179,29 @@ impl Ways {
         })
     }
 
-    pub(in crate::exchange) fn worked(&self, name: &str) {
-        if let Some(kept) = self.lock().get_mut(name) {
-            kept.counts.exchanges += 1;
-            kept.book.worked();
+    pub(in crate::exchange) fn worked(&self, name: &str, host: &str) {
+        for (other, kept) in self.lock().iter_mut() {
+            if **other == *name {
+                kept.counts.exchanges += 1;
+                kept.book.worked();
+            } else {
+                kept.book.another_reached(host);
+            }
         }
         self.freed.notify_waiters();
+    }
+
+    pub(in crate::exchange) fn unreached(&self, name: &str, host: &str) -> bool {
+        let mut kept = self.lock();
+        let proxy = kept
+            .get_mut(name)
+            .filter(|kept| kept.egress.proxy.is_some());
+        proxy.is_some_and(|kept| kept.book.unreached(&host.into()))
+    }
+
+    pub(in crate::exchange) fn is_doubtful(&self, name: &str) -> bool {
+        let kept = self.lock();
+        kept.get(name).is_some_and(|kept| kept.book.is_doubtful())
     }
 
     pub(in crate::exchange) fn failed(&self, name: &str, why: &str) -> Option<Duration> {
