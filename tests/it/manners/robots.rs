@@ -322,7 +322,7 @@ async fn a_crawl_delay_spaces_the_requests_of_its_host_and_of_no_other_in_every_
     let quick = site(|_| say(200, &[], RULES));
     let dir = tempfile::tempdir().unwrap();
     let urls = [&*slow.url("/"), &quick.url("/")];
-    for (out, before) in [("first", 0), ("second", 4)] {
+    for (out, before) in [("first", 0), ("second", 5)] {
         let began = Instant::now();
         let report = crawl(fast(dir.path(), 4), dir.path(), out, &urls).await;
         assert_eq!(report.outcome, RunOutcome::Complete);
