@@ -16,6 +16,7 @@ mod limits;
 mod manners;
 mod media;
 mod peers;
+mod persons;
 mod raw;
 mod real_pages;
 mod redirects;
