@@ -147,6 +147,7 @@ where
 mod tests {
     use futures_util::stream;
 
+    use super::super::decode::Growth;
     use super::super::head::{Framing, Head};
     use super::*;
     use crate::model::Headers;
@@ -185,7 +186,11 @@ mod tests {
             framing: Framing::UntilClose,
             persistent: false,
         };
-        Content::behind(&head, 10).unwrap()
+        let growth = Growth {
+            bytes: 10,
+            expansion: 1000,
+        };
+        Content::behind(&head, growth).unwrap()
     }
 
     #[tokio::test]

@@ -23,6 +23,7 @@ use self::received::Opened;
 use super::body::{self, Bounds, Clock};
 use super::content::Content;
 use super::cookies::Session;
+use super::decode::Growth;
 use super::dial;
 use super::egress::Egress;
 use super::error::{Fault, FetchError};
@@ -235,7 +236,7 @@ impl Client {
             idle: self.settings.idle_timeout,
         };
         let (expected, broken) = (begun.expected, broken(notes, begun.expected));
-        let mut body = Content::behind(&begun.head, self.settings.decoded_limit())?;
+        let mut body = Content::behind(&begun.head, Growth::of(&self.settings))?;
         let read = body::read(
             begun.response,
             expected,

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::decode::{Decoder, STEP, Step};
+use super::decode::{Decoder, Growth, STEP, Step};
 use super::error::Fault;
 use super::head::Head;
 use super::redirect::leads_on;
@@ -42,13 +42,13 @@ struct Coded {
 }
 
 impl Content {
-    /// What comes behind `head`. `limit` bounds what it is decoded to, in bytes.
+    /// What comes behind `head`. `growth` bounds what it is decoded to.
     ///
     /// # Errors
     /// [`Fault::Decode`] when it is encoded too many times.
-    pub(super) fn behind(head: &Head, limit: u64) -> Result<Self, Fault> {
+    pub(super) fn behind(head: &Head, growth: Growth) -> Result<Self, Fault> {
         let forgiving = leads_on(head);
-        let (decoder, notes) = match Decoder::new(&head.headers, limit) {
+        let (decoder, notes) = match Decoder::new(&head.headers, growth) {
             Err(_) if forgiving => (None, Vec::new()),
             made => made?,
         };

@@ -12,12 +12,14 @@ use tokio::time::Instant;
 use super::body;
 use super::client::{Begun, Busy, Client, Exchanged, JUDGED_BODY, Received, Way, broken};
 use super::content::Content;
+use super::decode::Growth;
 use super::error::Fault;
 use super::head::Head;
 use super::notes::Notes;
 use super::permit::ExchangePermit;
 use crate::governor::Hints;
 use crate::model::{Answer, Outcome, Request};
+use crate::settings::ExchangeSettings;
 
 /// The beginning of an answer with a large body.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +40,7 @@ pub trait BodySink {
     /// Any fault ends the exchange.
     fn takes(&mut self, start: Start<'_>) -> Result<bool, Fault>;
 
-    /// Takes the next bytes as they arrived, the first included. While it works nothing is read: it is what bounds the memory.
+    /// Takes the next bytes as they arrived, the first included. While it works nothing is read: it is what growth the memory.
     ///
     /// # Errors
     /// Any fault ends the exchange.
@@ -132,7 +134,7 @@ impl Client {
             let next = body::next(&mut response, idle_end, &mut clock, &broken).await?;
             let Some(chunk) = next else {
                 check_length(start.len() as u64, expected)?;
-                let mut body = Content::behind(&head, self.settings().decoded_limit())?;
+                let mut body = Content::behind(&head, Growth::of(self.settings()))?;
                 body.add(start.freeze(), expected).await?;
                 return Ok(Fetched::Whole(Received {
                     head,
@@ -148,7 +150,7 @@ impl Client {
         let mut answer = Answer {
             url: request.url.clone(),
             status: head.status,
-            body: beginning(chunk.clone(), &head).await,
+            body: beginning(chunk.clone(), &head, self.settings()).await,
             headers: head.headers,
             notes: Vec::new(),
             head_time,
@@ -185,8 +187,12 @@ impl Client {
 }
 
 /// The first bytes of a body, decoded where it is coded in spite of what was asked for.
-async fn beginning(received: Bytes, head: &Head) -> Bytes {
-    let Ok(mut content) = Content::behind(head, JUDGED_BODY) else {
+async fn beginning(received: Bytes, head: &Head, settings: &ExchangeSettings) -> Bytes {
+    let growth = Growth {
+        bytes: JUDGED_BODY,
+        ..Growth::of(settings)
+    };
+    let Ok(mut content) = Content::behind(head, growth) else {
         return received;
     };
     // The bytes stop in the middle of the stream, and more than these are not wanted: neither is a fault.

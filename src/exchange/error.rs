@@ -111,11 +111,17 @@ pub enum Fault {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The decoded body is larger than `max_body_bytes`, or grows in a way only a bomb does.
-    #[error("the decoded body is larger than {limit} bytes or expands a thousandfold")]
+    /// The decoded body is larger than `max_decoded_bytes`.
+    #[error("the decoded body is larger than {limit} bytes")]
     DecodedTooLarge {
         /// The limit, in bytes.
         limit: u64,
+    },
+    /// The decoded body is `max_expansion` times as large as it arrived, or more.
+    #[error("the body grows {limit} times or more when it is decoded (`exchange.max_expansion`)")]
+    ExpandsTooMuch {
+        /// The limit: decoded bytes for each received one.
+        limit: u32,
     },
     /// The content coding is unknown or its stream is corrupt.
     #[error("the body cannot be decoded: {0}")]
@@ -159,7 +165,8 @@ impl Fault {
             Fault::Truncated { .. } => Outcome::Truncated,
             Fault::HeaderTooLarge { .. }
             | Fault::BodyTooLarge { .. }
-            | Fault::DecodedTooLarge { .. } => Outcome::Oversize,
+            | Fault::DecodedTooLarge { .. }
+            | Fault::ExpandsTooMuch { .. } => Outcome::Oversize,
             Fault::Decode(_) | Fault::Protocol(_) => Outcome::Malformed,
             Fault::InvalidUrl(_) | Fault::InvalidHeader { .. } => Outcome::ClientError,
             Fault::Cancelled => Outcome::Cancelled,
@@ -201,6 +208,7 @@ impl FetchError {
             | Fault::HeaderTooLarge { .. }
             | Fault::BodyTooLarge { .. }
             | Fault::DecodedTooLarge { .. }
+            | Fault::ExpandsTooMuch { .. }
             | Fault::InvalidUrl(_)
             | Fault::InvalidHeader { .. } => RetryClass::Never,
         }
@@ -250,6 +258,7 @@ mod tests {
         for fault in [
             Fault::BodyTooLarge { limit: 1 },
             Fault::DecodedTooLarge { limit: 1 },
+            Fault::ExpandsTooMuch { limit: 10 },
             Fault::HeaderTooLarge { limit: 1 },
             Fault::InvalidUrl(String::new()),
         ] {

@@ -164,13 +164,14 @@ impl PlatformActor {
         }
         let stopping = *self.stopping.borrow();
         let credit = (self.assignment.credit)();
-        let (lease, room) = if stopping || !credit {
+        let over = stopping || self.errand().is_some();
+        let (lease, room) = if over || !credit {
             (0, LaneRoom::default())
         } else {
             self.wanted()
         };
         if self.completions.is_empty() && lease == 0 {
-            if !credit && !stopping {
+            if !credit && !over {
                 self.look_after(CREDIT_LOOK, ctx);
             }
             return;
@@ -226,6 +227,10 @@ impl PlatformActor {
 
     /// Nothing runs and nothing could be leased: is the site done, waiting, or blocked?
     fn idle(&mut self, ctx: &mut Context<Self>) {
+        if let Some(reason) = self.errand() {
+            let until = None;
+            return self.finish(SiteEnd::Blocked { until, reason });
+        }
         if self.last.pending == 0 && self.last.leased == 0 {
             return self.finish(SiteEnd::Finished);
         }
@@ -267,6 +272,11 @@ impl PlatformActor {
             debug!(self.assignment.log, "waiting"; "until" => %until, "why" => why);
         }
         self.look_after(wait.max(Duration::from_millis(1)), ctx);
+    }
+
+    /// What a person has to do before the site can go on.
+    fn errand(&self) -> Option<String> {
+        self.shared.as_ref().and_then(|shared| shared.errand())
     }
 
     fn waits_for(&self) -> String {
@@ -330,6 +340,9 @@ impl PlatformActor {
         if self.end.is_some() {
             return;
         }
+        if let Some(shared) = &self.shared {
+            shared.leave_errand();
+        }
         let word = match &end {
             SiteEnd::Finished => "complete",
             SiteEnd::Capped => "cap",
@@ -340,6 +353,12 @@ impl PlatformActor {
         self.meter.state(SiteState::Finished(word));
         match &end {
             SiteEnd::Failed(why) => error!(self.assignment.log, "failed"; "why" => why),
+            SiteEnd::Blocked {
+                reason,
+                until: None,
+            } => {
+                warn!(self.assignment.log, "a person is needed"; "why" => reason);
+            }
             SiteEnd::Blocked { reason, .. } => {
                 info!(self.assignment.log, "blocked"; "why" => reason);
             }

@@ -7,8 +7,8 @@ use super::media::Download;
 use super::permit::{self, NoPermit, Waiting};
 use super::way::{self, Blame, Routed};
 use crate::exchange::{FetchError, RetryClass, Timed};
+use crate::governor::Hints;
 use crate::governor::hints::hints;
-use crate::governor::{Hints, Pause, Target};
 use crate::model::{Answer, Name, Outcome, Request, UnixMillis};
 
 /// A request that is to be made.
@@ -101,13 +101,7 @@ pub(super) async fn ask_into<V>(
         let weigh = |answer: &Answer| {
             let said = hints(&answer.headers, UnixMillis::now());
             let (outcome, verdict) = judge(answer);
-            if matches!(outcome, Outcome::Captcha | Outcome::Login) {
-                // Nothing more is granted for an identity in trouble; a person must act.
-                context.assignment.governor.tell(Pause {
-                    target: Target::Site(context.assignment.site.name().clone()),
-                    length: None,
-                });
-            }
+            context.look_for_errand(outcome, &answer.url);
             (outcome, said, verdict)
         };
         let mut weighed = None;

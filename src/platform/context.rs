@@ -84,6 +84,8 @@ pub(super) struct Context {
     pub(super) waits_for: RefCell<String>,
     /// Why the site cannot go on: a file could not be saved.
     pub(super) fatal: RefCell<Option<String>>,
+    /// What a person has to do before the site can go on.
+    pub(super) errand: RefCell<Option<String>>,
 }
 
 /// A queue's endpoint as the governor knows it, and how it fares.
@@ -126,6 +128,7 @@ impl Context {
             trouble: Cell::new(None),
             waits_for: RefCell::default(),
             fatal: RefCell::default(),
+            errand: RefCell::default(),
             assignment,
             client,
             session,

@@ -11,6 +11,7 @@ mod known;
 mod media;
 mod messages;
 mod permit;
+mod person;
 pub mod retry;
 mod robots;
 mod sessions;

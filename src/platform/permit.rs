@@ -14,7 +14,7 @@ use crate::observe::{Exchanged, Flight};
 pub(super) enum NoPermit {
     /// Not before this has passed.
     Later(Duration),
-    /// The run is stopping.
+    /// The run is stopping, or a person has to act first.
     Stopping,
 }
 
@@ -117,6 +117,9 @@ pub(super) async fn acquire<'a>(
     priority: u8,
 ) -> Result<Granted<'a>, NoPermit> {
     let context = waiting.context;
+    if context.errand().is_some() {
+        return Err(NoPermit::Stopping);
+    }
     let asked = Instant::now();
     let mut stopping = context.stopping.clone();
     let granted = tokio::select! {
@@ -138,6 +141,7 @@ pub(super) async fn acquire<'a>(
             context.waits(&key.endpoint, why);
             Err(NoPermit::Later(wait))
         }
+        Err(Refused::Paused) if context.errand().is_some() => Err(NoPermit::Stopping),
         // A person's pause has no end: look again from time to time.
         Err(Refused::Paused | Refused::QueueFull) => Err(NoPermit::Later(context.patience())),
         Err(Refused::Stopping | Refused::Cancelled | Refused::Gone) => Err(NoPermit::Stopping),

@@ -108,6 +108,7 @@ pub(super) static NODE: &[Key<Settings>] = &[
     key!(Allowed::Bytes(KIB, MIB), exchange.max_header_bytes),
     key!(Allowed::Bytes(KIB, GIB), exchange.max_body_bytes),
     key!(Allowed::Bytes(KIB, GIB), exchange.max_decoded_bytes),
+    key!(Allowed::Whole(10, 1_000_000), exchange.max_expansion),
     key!(Allowed::Whole(0, 50), exchange.max_redirects),
     key!(Allowed::Path, exchange.ca_file),
     key!(Allowed::Egresses, exchange.egress),

@@ -273,6 +273,8 @@ pub struct ExchangeSettings {
     pub max_body_bytes: u64,
     /// Bytes of the body decoded; `None`: as `max_body_bytes`.
     pub max_decoded_bytes: Option<u64>,
+    /// How many times larger than it arrived a body of more than 1 MiB may be once it is decoded. 10 to 1000000.
+    pub max_expansion: u32,
     /// Redirects followed for one task.
     pub max_redirects: u32,
     /// PEM file with further certificate authorities.
@@ -404,6 +406,7 @@ impl Default for Settings {
                 max_header_bytes: 128 * 1024,
                 max_body_bytes: 16 * 1024 * 1024,
                 max_decoded_bytes: None,
+                max_expansion: 1000,
                 max_redirects: 10,
                 ca_file: None,
                 egress: Vec::new(),

@@ -17,6 +17,7 @@ mod limits;
 mod manners;
 mod media;
 mod peers;
+mod persons;
 mod raw;
 mod real_pages;
 mod redirects;

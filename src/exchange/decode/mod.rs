@@ -14,15 +14,32 @@ use self::codings::{Coding, Plan};
 use self::layer::{Found, Layer, Worked};
 use super::error::Fault;
 use crate::model::{BodyNote, Headers};
+use crate::settings::ExchangeSettings;
 
 /// Bytes decoded in one step, at most.
 pub(super) const STEP: usize = 64 * 1024;
 
-/// An expansion at or above this is what only a bomb does: deflate's own limit is 1032.
-const MAX_RATIO: u64 = 1000;
+/// Below this size the expansion is not looked at.
+const EXPANSION_FLOOR: u64 = 1024 * 1024;
 
-/// Below this size the ratio is not looked at.
-const RATIO_FLOOR: u64 = 1024 * 1024;
+/// How large a body may grow when it is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Growth {
+    /// Bytes that any of its codings may expand to.
+    pub(crate) bytes: u64,
+    /// Above 1 MiB, how many times as large as it arrived is too large.
+    pub(crate) expansion: u32,
+}
+
+impl Growth {
+    /// The bounds of every body but those that have a limit of their own.
+    pub(super) fn of(settings: &ExchangeSettings) -> Self {
+        Self {
+            bytes: settings.decoded_limit(),
+            expansion: settings.max_expansion,
+        }
+    }
+}
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,19 +59,18 @@ pub(super) struct Decoder {
     layers: Vec<Layer>,
     /// Bytes handed in.
     received: u64,
-    limit: u64,
+    growth: Growth,
     notes: Vec<BodyNote>,
 }
 
 impl Decoder {
     /// A decoder for a body with these headers; `None` when there is nothing to undo, with what is to be noted.
-    /// `limit` bounds what any coding may expand to, in bytes.
     ///
     /// # Errors
     /// [`Fault::Decode`] when there are too many codings.
     pub(super) fn new(
         headers: &Headers,
-        limit: u64,
+        growth: Growth,
     ) -> Result<(Option<Self>, Vec<BodyNote>), Fault> {
         let Plan { layers, notes } = codings::plan(headers)?;
         if layers.is_empty() {
@@ -63,7 +79,7 @@ impl Decoder {
         let decoder = Self {
             layers: layers.into_iter().map(Layer::new).collect(),
             received: 0,
-            limit,
+            growth,
             notes,
         };
         Ok((Some(decoder), Vec::new()))
@@ -88,8 +104,8 @@ impl Decoder {
     /// `out`.
     ///
     /// # Errors
-    /// [`Fault::Truncated`], [`Fault::DecodedTooLarge`], or [`Fault::Decode`] for a corrupt stream. What lies in `out`
-    /// is good as far as it goes.
+    /// [`Fault::Truncated`], [`Fault::DecodedTooLarge`], [`Fault::ExpandsTooMuch`], or [`Fault::Decode`] for a corrupt
+    /// stream. What lies in `out` is good as far as it goes.
     pub(super) fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Fault> {
         // The innermost that can work does: so what waits between two of them is one step at most.
         for index in (0..self.layers.len()).rev() {
@@ -118,7 +134,8 @@ impl Decoder {
     fn work(&mut self, index: usize, out: Option<&mut Vec<u8>>) -> Result<Worked, Fault> {
         let layer = &mut self.layers[index];
         // One byte above the limit tells that there is more.
-        let left = self.limit.saturating_add(1).saturating_sub(layer.made);
+        let limit = self.growth.bytes;
+        let left = limit.saturating_add(1).saturating_sub(layer.made);
         let most = STEP.min(usize::try_from(left).unwrap_or(STEP));
         let mut between = Vec::new();
         let inner = out.is_none();
@@ -131,11 +148,15 @@ impl Decoder {
             _ => 0,
         };
         out.truncate(before + made);
-        let expansion = layer.made / self.received.max(1);
-        if layer.made > self.limit || (layer.made > RATIO_FLOOR && expansion >= MAX_RATIO) {
+        if layer.made > limit {
             // The byte too many is none of the body.
-            out.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
-            return Err(Fault::DecodedTooLarge { limit: self.limit });
+            out.truncate(before + made.saturating_sub(1));
+            return Err(Fault::DecodedTooLarge { limit });
+        }
+        let most = u64::from(self.growth.expansion);
+        if layer.made > EXPANSION_FLOOR && layer.made / self.received.max(1) >= most {
+            let limit = self.growth.expansion;
+            return Err(Fault::ExpandsTooMuch { limit });
         }
         let (coding, found) = (layer.coding, std::mem::take(&mut layer.found));
         for note in found.into_iter().map(|found| note(coding, found)) {

@@ -68,12 +68,28 @@ fn headers(media_type: &str, coding: &str) -> Headers {
 
 /// Decodes `body`, handed in by pieces of `size` bytes; checks the bounds of every step.
 fn decode_split(body: &[u8], media_type: &str, coding: &str, limit: u64, size: usize) -> Decoded {
+    let growth = Growth {
+        bytes: limit,
+        expansion: 1000,
+    };
+    decode_within(body, media_type, coding, growth, size)
+}
+
+/// As [`decode_split`], with bounds of one's own.
+fn decode_within(
+    body: &[u8],
+    media_type: &str,
+    coding: &str,
+    growth: Growth,
+    size: usize,
+) -> Decoded {
+    let limit = growth.bytes;
     let mut decoded = Decoded {
         body: Vec::new(),
         notes: Vec::new(),
         fault: None,
     };
-    let mut decoder = match Decoder::new(&headers(media_type, coding), limit) {
+    let mut decoder = match Decoder::new(&headers(media_type, coding), growth) {
         Ok((Some(decoder), _)) => decoder,
         Ok((None, notes)) => {
             return Decoded {
@@ -299,9 +315,41 @@ fn a_bomb_stops_at_its_ratio() {
     for (label, encode) in [("gzip", gzip as Encode), ("br", brotli), ("zstd", zstd)] {
         let bomb = encode(&vec![0; 4 * 1024 * 1024]);
         let decoded = decode_split(&bomb, "", label, 1 << 30, 512);
-        let too_large = Fault::DecodedTooLarge { limit: 1 << 30 };
-        assert_eq!(decoded.fault, Some(too_large), "{label}");
+        let bomb = Fault::ExpandsTooMuch { limit: 1000 };
+        assert_eq!(decoded.fault, Some(bomb), "{label}");
     }
+}
+
+#[test]
+fn how_much_a_body_may_grow_can_be_set() {
+    // A gzip of zeros grows about a thousandfold, a brotli of them much more.
+    for (label, encode, expansion, fails) in [
+        ("gzip", gzip as Encode, 10, true),
+        ("gzip", gzip, 900, true),
+        ("gzip", gzip, 2000, false),
+        ("br", brotli, 2000, true),
+        ("br", brotli, 1_000_000, false),
+    ] {
+        let data = vec![0; 2 * 1024 * 1024];
+        let growth = Growth {
+            bytes: 1 << 30,
+            expansion,
+        };
+        let decoded = decode_within(&encode(&data), "", label, growth, usize::MAX);
+        let bomb = fails.then_some(Fault::ExpandsTooMuch { limit: expansion });
+        assert_eq!(decoded.fault, bomb, "{label} {expansion}");
+        if !fails {
+            assert_eq!(decoded.body.len(), data.len(), "{label} {expansion}");
+        }
+    }
+    // Small bodies may grow as they like.
+    let small = vec![0; 1024 * 1024];
+    let growth = Growth {
+        bytes: 1 << 30,
+        expansion: 10,
+    };
+    let decoded = decode_within(&brotli(&small), "", "br", growth, usize::MAX);
+    assert_eq!(decoded, good(small, &[]));
 }
 
 #[test]
