@@ -101,7 +101,10 @@ async fn cookies_that_are_off_are_neither_kept_nor_sent() {
         let out = dir.path().join("out");
         assert_eq!(crawled(settings, &out, &[server.url("/login")]).await, 0);
         assert!(server.told().iter().all(|told| told.cookie.is_empty()));
-        assert!(!dir.path().join("state/state.db").exists(), "nothing to keep");
+        assert!(
+            !dir.path().join("state/state.db").exists(),
+            "nothing to keep"
+        );
     }
 }
 
