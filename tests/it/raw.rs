@@ -22,8 +22,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) head: &'a str,
     /// What stands between method and version.
     pub(crate) target: &'a str,
-    /// How often this target was asked before.
-    pub(crate) before: usize,
 }
 
 impl RawServer {
@@ -53,20 +51,8 @@ impl RawServer {
                     serve(stream, &|head| {
                         most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         let target = target_of(head);
-                        let before = {
-                            let mut heads = lock(&heads);
-                            let before = heads
-                                .iter()
-                                .filter(|head| target_of(head) == target)
-                                .count();
-                            heads.push(head.to_owned());
-                            before
-                        };
-                        let bytes = answer(&Asked {
-                            head,
-                            target,
-                            before,
-                        });
+                        lock(&heads).push(head.to_owned());
+                        let bytes = answer(&Asked { head, target });
                         busy.fetch_sub(1, Ordering::SeqCst);
                         bytes
                     });
