@@ -120,7 +120,7 @@ pub enum Action {
     /// Read what earlier runs knew of lanes, then say [`Msg::LearnedLoaded`]. Asked once, when it is first
     /// needed.
     LoadLearned,
-    /// A server named a time that outlasts a restart: store [`Ledger::known`](super::Ledger::known) now.
+    /// A server named a time that outlasts a restart: store [`Ledger::take_news`](super::Ledger::take_news) now.
     KeepLearned,
     /// Store the uses of a permit, then say [`Msg::UseStored`], [`Msg::UseBehind`] or [`Msg::UseFailed`].
     Store {
