@@ -27,7 +27,7 @@ mod robots;
 mod wire;
 
 pub use client::{Client, ClientError, Exchanged};
-pub use decode::is_gzip_coded;
+pub use decode::{Decoder, Growth, Step};
 pub use dial::{Lookup, SystemLookup};
 pub use download::{BodySink, Start};
 pub use egress::{DIRECT, Egress, EgressCounts, Offer, Slot, Wanted};

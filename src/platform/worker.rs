@@ -351,7 +351,13 @@ async fn open_file(context: &Context, task: &Task) -> Result<Option<Download>, E
     let assignment = &context.assignment;
     match assignment.site.save(task) {
         Ok(None) => Ok(None),
-        Ok(Some(save)) => match Download::open(save, assignment.job.out.clone()).await {
+        Ok(Some(save)) => match Download::open(
+            save,
+            assignment.job.out.clone(),
+            assignment.settings.exchange.max_expansion,
+        )
+        .await
+        {
             Ok(file) => Ok(Some(file)),
             Err(Trouble::Part(why)) => Err(not_saved(context, &why)),
             Err(Trouble::Fault(_)) => Err(Ended::of(TaskEnd::Unused { due: None })),

@@ -242,28 +242,73 @@ fn a_disk_that_refuses_ends_the_run_and_the_task_waits() {
     assert_eq!(saved_by_files(dir.path())["7.bin"].len(), 100_000);
 }
 
+/// `data` in each coding, by its label.
+fn coded(data: &[u8]) -> Vec<(&'static str, Bytes)> {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{GzEncoder, ZlibEncoder};
+    let gzip = |data: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(data).expect("encoded");
+        encoder.finish().expect("encoded")
+    };
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+    zlib.write_all(data).expect("encoded");
+    let mut brotli = Vec::new();
+    brotli::CompressorWriter::new(&mut brotli, 4096, 2, 20)
+        .write_all(data)
+        .expect("encoded");
+    let mut zstd = vec![0; zstd_safe::compress_bound(data.len())];
+    let length = zstd_safe::compress(&mut zstd[..], data, 3).expect("encoded");
+    zstd.truncate(length);
+    vec![
+        ("gzip", gzip(data).into()),
+        ("deflate", zlib.finish().expect("encoded").into()),
+        ("br, gzip", gzip(&brotli).into()),
+        ("br", brotli.into()),
+        ("zstd", zstd.into()),
+    ]
+}
+
 #[test]
 fn a_coded_file_is_saved_decoded() {
-    use std::io::Write;
-    let plain: Bytes = (0..400_000u32).flat_map(u32::to_le_bytes).collect();
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&plain).expect("encoded");
-    let coded: Bytes = encoder.finish().expect("encoded").into();
-    assert!(coded.len() > 100_000);
-    let host = Host::start(move |_, _| Reply::ok(coded.clone()).field("Content-Encoding: gzip"));
-    let dir = one_file(&host, "max_bytes = \"2 MB\"");
-    let ran = run(&mut detail(dir.path(), "7"));
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(saved_by_files(dir.path())["7.bin"] == plain);
-    let small = one_file(&host, "max_bytes = \"1 MB\"");
-    let ran = run(&mut detail(small.path(), "7"));
-    assert_eq!(
-        ran.code,
-        Some(3),
-        "the limit is that of the file: {}",
-        ran.stderr
-    );
-    assert!(saved_by_files(small.path()).is_empty());
+    // No coding makes it small enough to be judged as a whole.
+    let plain: Bytes = (0..400_000u32)
+        .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
+    for (label, body) in coded(&plain) {
+        assert!(body.len() > 100_000, "{label}: {}", body.len());
+        let field = format!("Content-Encoding: {label}");
+        let host = Host::start(move |_, _| Reply::ok(body.clone()).field(&field));
+        let dir = one_file(&host, "max_bytes = \"2 MB\"");
+        let ran = run(&mut detail(dir.path(), "7"));
+        assert_eq!(ran.code, Some(0), "{label}: {}", ran.stderr);
+        assert!(saved_by_files(dir.path())["7.bin"] == plain, "{label}");
+        let small = one_file(&host, "max_bytes = \"1 MB\"");
+        let ran = run(&mut detail(small.path(), "7"));
+        let why = "the limit is that of the file";
+        assert_eq!(ran.code, Some(3), "{label}: {why}: {}", ran.stderr);
+        assert!(saved_by_files(small.path()).is_empty(), "{label}");
+    }
+}
+
+#[test]
+fn a_file_that_only_grows_when_it_is_decoded_is_a_bomb() {
+    // Larger than what is judged as a whole, and still a thousand times larger decoded.
+    let (label, body) = coded(&vec![0; 60_000_000]).remove(0);
+    assert!(body.len() > 40_000, "{}", body.len());
+    let field = format!("Content-Encoding: {label}");
+    let host = Host::start(move |_, _| Reply::ok(body.clone()).field(&field));
+    for (most, code) in [("10", 3), ("2000", 0)] {
+        let dir = one_file(&host, "max_bytes = \"100 MB\"");
+        let most = format!("exchange.max_expansion={most}");
+        let ran = run(detail(dir.path(), "7").args(["--set", &most]));
+        assert_eq!(ran.code, Some(code), "{most}: {}", ran.stderr);
+        let bomb = ran.stderr.contains("`exchange.max_expansion`");
+        assert_eq!(bomb, code == 3, "{}", ran.stderr);
+        assert_eq!(saved_by_files(dir.path()).is_empty(), code == 3);
+    }
 }
 
 /// A file of which the first answer brings the first half and then hangs until the client is killed.

@@ -24,11 +24,11 @@ const EXPANSION_FLOOR: u64 = 1024 * 1024;
 
 /// How large a body may grow when it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Growth {
+pub struct Growth {
     /// Bytes that any of its codings may expand to.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Above 1 MiB, how many times as large as it arrived is too large.
-    pub(crate) expansion: u32,
+    pub expansion: u32,
 }
 
 impl Growth {
@@ -43,7 +43,7 @@ impl Growth {
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// There is more to decode.
     More,
     /// Nothing can be decoded until there is more input.
@@ -54,7 +54,7 @@ pub(super) enum Step {
 
 /// A body that is being decoded.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub struct Decoder {
     /// The outermost coding first.
     layers: Vec<Layer>,
     /// Bytes handed in.
@@ -68,10 +68,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Fault::Decode`] when there are too many codings.
-    pub(super) fn new(
-        headers: &Headers,
-        growth: Growth,
-    ) -> Result<(Option<Self>, Vec<BodyNote>), Fault> {
+    pub fn new(headers: &Headers, growth: Growth) -> Result<(Option<Self>, Vec<BodyNote>), Fault> {
         let Plan { layers, notes } = codings::plan(headers)?;
         if layers.is_empty() {
             return Ok((None, notes));
@@ -86,7 +83,7 @@ impl Decoder {
     }
 
     /// Hands in more of the body as it was received. Best done when a step was [`Step::Hungry`].
-    pub(super) fn feed(&mut self, bytes: Bytes) {
+    pub fn feed(&mut self, bytes: Bytes) {
         self.received += bytes.len() as u64;
         if let Some(layer) = self.layers.first_mut() {
             layer.feed(bytes);
@@ -94,7 +91,7 @@ impl Decoder {
     }
 
     /// There is no more of the body.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         if let Some(layer) = self.layers.first_mut() {
             layer.end();
         }
@@ -106,7 +103,7 @@ impl Decoder {
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::DecodedTooLarge`], [`Fault::ExpandsTooMuch`], or [`Fault::Decode`] for a corrupt
     /// stream. What lies in `out` is good as far as it goes.
-    pub(super) fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Fault> {
+    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, Fault> {
         // The innermost that can work does: so what waits between two of them is one step at most.
         for index in (0..self.layers.len()).rev() {
             let innermost = index + 1 == self.layers.len();
@@ -170,20 +167,10 @@ impl Decoder {
         worked
     }
 
-    /// What was odd and put up with.
-    pub(super) fn notes(&mut self) -> Vec<BodyNote> {
+    /// What was odd and put up with; told once.
+    pub fn notes(&mut self) -> Vec<BodyNote> {
         std::mem::take(&mut self.notes)
     }
-}
-
-/// Whether a body that begins with `start` is coded with gzip, and with nothing else, as its headers say.
-#[must_use]
-pub fn is_gzip_coded(start: &[u8], headers: &Headers) -> bool {
-    let plan = codings::plan(headers).unwrap_or_default();
-    matches!(
-        plan.layers[..],
-        [Coding::Gzip] | [Coding::Gzip, Coding::Peek]
-    ) && sniff::is_gzip(start)
 }
 
 fn note(coding: Coding, found: Found) -> BodyNote {

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use self::unpack::Output;
 use crate::exchange::{
-    BodySink, ContentRange, Fault, Start, ask_for_rest, is_gzip_coded, validator,
+    BodySink, ContentRange, Decoder, Fault, Growth, Start, ask_for_rest, validator,
 };
 use crate::model::{Answer, Record, Request};
 use crate::site::Save;
@@ -46,7 +46,7 @@ enum Stage {
     /// A body is coming, and nothing of it is written.
     Taken {
         of: PartOf,
-        gzip: bool,
+        decoder: Option<Box<Decoder>>,
         old: Option<Part>,
     },
     /// It is being written.
@@ -58,6 +58,8 @@ enum Stage {
 /// The file of one task, in one lease.
 pub(super) struct Download {
     save: Save,
+    /// How many times larger than it arrives it may be.
+    max_expansion: u32,
     place: Place,
     stage: Stage,
     buffer: BytesMut,
@@ -76,7 +78,11 @@ pub(super) enum Rest {
 
 impl Download {
     /// The file that `save` describes, in the job's directory `out`; what an earlier attempt left is found again.
-    pub(super) async fn open(save: Save, out: PathBuf) -> Result<Self, Trouble> {
+    pub(super) async fn open(
+        save: Save,
+        out: PathBuf,
+        max_expansion: u32,
+    ) -> Result<Self, Trouble> {
         let place = Place {
             folder: out.join(&save.folder),
             stem: save.stem.clone(),
@@ -85,6 +91,7 @@ impl Download {
         let part = blocking(move || Part::resume(&looked_at, checksum)).await??;
         Ok(Self {
             save,
+            max_expansion,
             place,
             stage: Stage::Asking(part),
             buffer: BytesMut::new(),
@@ -153,8 +160,13 @@ impl Download {
         fits.then_some(last - first + 1)
     }
 
-    /// Begins to take what `start` begins. `gzip`: as it arrives it is coded.
-    fn begin(&mut self, start: &Answer, length: Option<u64>, gzip: bool) -> Result<bool, Fault> {
+    /// Begins to take what `start` begins, which `decoder` decodes where it is coded as it arrives.
+    fn begin(
+        &mut self,
+        start: &Answer,
+        length: Option<u64>,
+        decoder: Option<Decoder>,
+    ) -> Result<bool, Fault> {
         let old = match std::mem::replace(&mut self.stage, Stage::Lost) {
             Stage::Asking(old) => old,
             other => {
@@ -180,7 +192,7 @@ impl Download {
             if part.written() + rest > limit {
                 return Err(Fault::BodyTooLarge { limit });
             }
-            self.stage = Stage::Writing(Output::new(part, false, limit));
+            self.stage = Stage::Writing(Output::new(part, None, limit));
             return Ok(true);
         }
         let kind = self.save.file_type(start).filter(|_| start.status == 200);
@@ -192,14 +204,15 @@ impl Download {
             self.stage = Stage::Asking(old);
             return Err(Fault::BodyTooLarge { limit });
         }
+        let coded = decoder.is_some();
         self.stage = Stage::Taken {
             of: PartOf {
-                validator: validator(&start.headers).filter(|_| !gzip),
-                total: length.filter(|_| !gzip),
+                validator: validator(&start.headers).filter(|_| !coded),
+                total: length.filter(|_| !coded),
                 content_type: kind.name,
                 extension: kind.extension.to_owned(),
             },
-            gzip,
+            decoder: decoder.map(Box::new),
             old,
         };
         Ok(true)
@@ -218,19 +231,19 @@ impl Download {
         let (stage, written) = blocking(move || {
             let mut output = match stage {
                 Stage::Writing(output) => output,
-                Stage::Taken { of, gzip, old } => {
+                Stage::Taken { of, decoder, old } => {
                     let part = match old {
                         Some(old) => old.restart(of, checksum),
                         None => Part::create(&place, of, checksum),
                     };
                     match part {
-                        Ok(part) => Output::new(part, gzip, max),
+                        Ok(part) => Output::new(part, decoder.map(|decoder| *decoder), max),
                         Err(error) => return (Stage::Lost, Err(error.into())),
                     }
                 }
                 other => return (other, Ok(())),
             };
-            let written = output.write(&bytes);
+            let written = output.write(bytes);
             (Stage::Writing(output), written)
         })
         .await?;
@@ -248,7 +261,11 @@ impl Download {
         }
         let useless = matches!(
             fault,
-            Fault::BodyTooLarge { .. } | Fault::Decode(_) | Fault::Protocol(_)
+            Fault::BodyTooLarge { .. }
+                | Fault::DecodedTooLarge { .. }
+                | Fault::ExpandsTooMuch { .. }
+                | Fault::Decode(_)
+                | Fault::Protocol(_)
         );
         if !useless
             && matches!(self.stage, Stage::Writing(_) | Stage::Taken { .. })
@@ -285,7 +302,7 @@ impl Download {
         if !answer.body.is_empty() && !self.taken() {
             let length = Some(answer.body.len() as u64);
             // It is decoded already.
-            let takes = self.begin(answer, length, false).map_err(Trouble::Fault)?;
+            let takes = self.begin(answer, length, None).map_err(Trouble::Fault)?;
             if !takes {
                 let why = "the answer is not the file, nor the rest of it";
                 return Err(Trouble::Fault(Fault::Protocol(why.to_owned())));
@@ -313,21 +330,12 @@ impl Download {
 
 impl BodySink for Download {
     fn takes(&mut self, start: Start<'_>) -> Result<bool, Fault> {
-        let headers = &start.answer.headers;
-        let gzip = is_gzip_coded(start.received, headers);
-        let mut codings = headers
-            .all("content-encoding")
-            .flat_map(|value| value.split(','))
-            .map(str::trim)
-            .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
-        let other = codings.find(|coding| !coding.to_ascii_lowercase().ends_with("gzip"));
-        if let Some(coding) = other {
-            let coding: String = coding.chars().take(40).collect();
-            return Err(Fault::Decode(format!(
-                "a file came in the content coding {coding:?}; allowed: gzip, or none"
-            )));
-        }
-        self.begin(start.answer, start.length, gzip)
+        let growth = Growth {
+            bytes: self.save.max_bytes,
+            expansion: self.max_expansion,
+        };
+        let (decoder, _) = Decoder::new(&start.answer.headers, growth)?;
+        self.begin(start.answer, start.length, decoder)
     }
 
     async fn write(&mut self, bytes: Bytes) -> Result<(), Fault> {

@@ -1,119 +1,85 @@
 //! From bytes as they arrive to bytes of the file, within its limit.
 
-use std::io::{self, Write};
-
-use flate2::write::MultiGzDecoder;
+use bytes::Bytes;
 
 use super::Trouble;
-use crate::exchange::Fault;
+use crate::exchange::{Decoder, Fault, Step};
 use crate::store::media::Part;
 
 /// Writes a part, decoding on the way where that is needed.
-pub(super) enum Output {
-    Plain(Box<Limited>),
-    Gzip(Box<MultiGzDecoder<Limited>>),
+pub(super) struct Output {
+    part: Part,
+    max: u64,
+    coded: Option<Coded>,
+}
+
+/// A body that is decoded step by step: no more is held than one piece of it, and what one step makes.
+struct Coded {
+    decoder: Decoder,
+    made: Vec<u8>,
 }
 
 impl Output {
     /// At most `max` bytes of the file, those that are there included.
-    pub(super) fn new(part: Part, gzip: bool, max: u64) -> Self {
-        let limited = Box::new(Limited {
+    pub(super) fn new(part: Part, decoder: Option<Decoder>, max: u64) -> Self {
+        let made = Vec::new();
+        Self {
             part,
             max,
-            trouble: None,
-        });
-        match gzip {
-            true => Self::Gzip(Box::new(MultiGzDecoder::new(*limited))),
-            false => Self::Plain(limited),
+            coded: decoder.map(|decoder| Coded { decoder, made }),
         }
     }
 
-    fn limited(&mut self) -> &mut Limited {
-        match self {
-            Self::Plain(limited) => limited,
-            Self::Gzip(decoder) => decoder.get_mut(),
+    pub(super) fn write(&mut self, bytes: Bytes) -> Result<(), Trouble> {
+        match &mut self.coded {
+            None => append(&mut self.part, self.max, &bytes),
+            Some(coded) => {
+                coded.decoder.feed(bytes);
+                coded.run(&mut self.part, self.max).map(|_| ())
+            }
         }
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        let written = match self {
-            Self::Plain(limited) => limited.write_all(bytes),
-            Self::Gzip(decoder) => decoder.write_all(bytes),
-        };
-        written.map_err(|error| self.trouble(&error))
     }
 
     /// The part, as far as it was written; what was decoded is whole, or of no use.
     pub(super) fn close(mut self) -> Result<Part, Trouble> {
-        let ended = match &mut self {
-            Self::Plain(_) => Ok(()),
-            Self::Gzip(decoder) => decoder.try_finish(),
-        };
-        ended.map_err(|error| self.trouble(&error))?;
-        match self {
-            Self::Plain(limited) => Ok(limited.part),
-            Self::Gzip(decoder) => decoder
-                .finish()
-                .map(|limited| limited.part)
-                .map_err(|error| decode_fault(&error)),
+        if let Some(coded) = &mut self.coded {
+            coded.decoder.end();
+            if coded.run(&mut self.part, self.max)? != Step::Done {
+                return Err(Trouble::Fault(Fault::Truncated {
+                    received: self.part.written(),
+                    expected: None,
+                }));
+            }
         }
+        Ok(self.part)
     }
 
     /// Whether a later attempt can add to what is there.
     pub(super) fn can_go_on(&self) -> bool {
-        match self {
-            Self::Plain(limited) => limited.part.of().validator.is_some(),
-            Self::Gzip(_) => false,
-        }
+        self.coded.is_none() && self.part.of().validator.is_some()
     }
+}
 
-    /// The limit and the disk speak before the decoder does.
-    fn trouble(&mut self, error: &io::Error) -> Trouble {
-        match self.limited().trouble.take() {
-            Some(trouble) => trouble,
-            None => decode_fault(error),
+impl Coded {
+    /// Writes what can be decoded by now.
+    fn run(&mut self, part: &mut Part, max: u64) -> Result<Step, Trouble> {
+        loop {
+            let stepped = self.decoder.step(&mut self.made);
+            append(part, max, &self.made)?;
+            self.made.clear();
+            match stepped.map_err(Trouble::Fault)? {
+                Step::More => {}
+                rest => return Ok(rest),
+            }
         }
     }
 }
 
-fn decode_fault(error: &io::Error) -> Trouble {
-    Trouble::Fault(match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Truncated {
-            received: 0,
-            expected: None,
-        },
-        _ => Fault::Decode(format!("gzip: {error}")),
-    })
-}
-
-/// A part that grows to its limit and no further.
-pub(super) struct Limited {
-    part: Part,
-    max: u64,
-    /// What an error of `Write` stands for.
-    trouble: Option<Trouble>,
-}
-
-impl Limited {
-    fn fail(&mut self, trouble: Trouble) -> io::Error {
-        self.trouble = Some(trouble);
-        io::Error::other("see `trouble`")
+/// A part grows to its limit and no further.
+fn append(part: &mut Part, max: u64, bytes: &[u8]) -> Result<(), Trouble> {
+    if part.written() + bytes.len() as u64 > max {
+        return Err(Trouble::Fault(Fault::BodyTooLarge { limit: max }));
     }
-}
-
-impl Write for Limited {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.part.written() + bytes.len() as u64 > self.max {
-            let limit = self.max;
-            return Err(self.fail(Trouble::Fault(Fault::BodyTooLarge { limit })));
-        }
-        match self.part.append(bytes) {
-            Ok(()) => Ok(bytes.len()),
-            Err(error) => Err(self.fail(Trouble::Part(error.into()))),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    part.append(bytes)
+        .map_err(|error| Trouble::Part(error.into()))
 }
