@@ -97,7 +97,7 @@ impl Decoder {
         }
     }
 
-    /// Does one step: at most [`STEP`] bytes are made, by one of the codings. What the innermost makes is added to
+    /// Does one step: at most 64 KiB are made, by one of the codings. What the innermost makes is added to
     /// `out`.
     ///
     /// # Errors
