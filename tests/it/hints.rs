@@ -41,6 +41,20 @@ fn third(told: impl Fn(Told) -> Told + Send + Sync + 'static) -> Teller {
     })
 }
 
+/// The server of a crawl with a cap of 1 that came to its end, and the crawl's directory.
+fn crawled(
+    name: &str,
+    told: impl Fn(Told) -> Told + Send + Sync + 'static,
+) -> (Teller, tempfile::TempDir) {
+    let server = third(told);
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = format!("{}/", server.base);
+    // What the server asks for is a floor that no scale shortens.
+    let ran = run(crawl(dir.path(), 1, &[&start]).args(["--set", "test_time_scale=0.01"]));
+    assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+    (server, dir)
+}
+
 /// Crawls with a cap of 1, so that nothing is on its way while the third answer is given. Checks that no more than
 /// `slip` requests came within `wait` after it, and that all pages came at last.
 fn nothing_before(
@@ -49,12 +63,7 @@ fn nothing_before(
     slip: usize,
     told: impl Fn(Told) -> Told + Send + Sync + 'static,
 ) {
-    let server = third(told);
-    let dir = tempfile::tempdir().expect("a directory");
-    let start = format!("{}/", server.base);
-    // What the server asks for is a floor that no scale shortens.
-    let ran = run(crawl(dir.path(), 1, &[&start]).args(["--set", "test_time_scale=0.01"]));
-    assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+    let (server, dir) = crawled(name, told);
     assert_eq!(records(&dir.path().join("data")).len(), 9, "{name}");
     let log = server.log();
     let told = log[2].told.expect("answered");
@@ -120,11 +129,7 @@ fn at_its_time(
     late: Duration,
     told: impl Fn(Told) -> Told + Send + Sync + 'static,
 ) {
-    let server = third(told);
-    let dir = tempfile::tempdir().expect("a directory");
-    let start = format!("{}/", server.base);
-    let ran = run(crawl(dir.path(), 1, &[&start]).args(["--set", "test_time_scale=0.01"]));
-    assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+    let (server, _dir) = crawled(name, told);
     let log = server.log();
     let told = log[2].told.expect("answered");
     let next = log[3].at - told;

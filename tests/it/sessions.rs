@@ -27,6 +27,13 @@ fn crawl(dir: &Path, urls: &[String]) -> Command {
     command
 }
 
+/// A crawl of the definitions that lie in the directory.
+fn crawl_sites(dir: &Path, names: &str) -> Ran {
+    let mut command = binary(dir);
+    command.args(["crawl", "--sites", "sites", "--site", names]);
+    run(command.args(["--set", "limits.mode=fixed"]))
+}
+
 fn done(ran: &Ran) {
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
 }
@@ -247,17 +254,7 @@ fn two_sites_on_one_host_do_not_see_each_others_cookies() {
     });
     let dir = tempfile::tempdir().expect("a directory");
     sites(dir.path(), &["one", "two"], &server.url(""));
-    let mut command = binary(dir.path());
-    command.args([
-        "crawl",
-        "--sites",
-        "sites",
-        "--site",
-        "one,two",
-        "--set",
-        "limits.mode=fixed",
-    ]);
-    done(&run(&mut command));
+    done(&crawl_sites(dir.path(), "one,two"));
     let told = server.told();
     assert_eq!(told.len(), 6);
     for told in told {
@@ -322,17 +319,7 @@ fn an_imported_session_is_sent_with_full_values_and_without_what_is_not_the_site
         "shop/default: 2 cookies of 127.0.0.1 taken from cookies.txt (Netscape cookies.txt); 40 cookies of other \
          sites left out; 1 cookie that had ended left out\n"
     );
-    let mut command = binary(dir.path());
-    command.args([
-        "crawl",
-        "--sites",
-        "sites",
-        "--site",
-        "shop",
-        "--set",
-        "limits.mode=fixed",
-    ]);
-    done(&run(&mut command));
+    done(&crawl_sites(dir.path(), "shop"));
     let told = server.told();
     assert_eq!(told[0].cookie, "token=\"x=y==\"; b=2");
     assert_eq!(
