@@ -39,10 +39,7 @@ impl Network {
     pub fn with_lookup(settings: &Settings, lookup: impl Lookup) -> Self {
         let lifetimes = Lifetimes {
             found: settings.exchange.dns_ttl,
-            failed: settings
-                .exchange
-                .dns_failure_ttl
-                .mul_f64(settings.test_time_scale),
+            failed: settings.scaled(settings.exchange.dns_failure_ttl),
         };
         Self(Arc::new(Inner {
             names: Names::new(lookup, lifetimes),

@@ -3,6 +3,9 @@
 //! Workers run beside the actor, one per lease, and tell it when they end; what ends while the store
 //! commits is sent with the next exchange, so that commits are shared.
 
+mod end;
+mod handlers;
+
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -10,26 +13,22 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::FutureExt;
-use slog::{debug, error, info, warn};
+use slog::warn;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::context::{Assignment, Context as Shared};
-use super::messages::{
-    Answered, Crash, CutOff, Dismiss, Finished, Look, PlatformGone, Roomy, SiteEnd, SiteEnded, Stop,
-};
+use super::messages::{Answered, Finished, Look, PlatformGone, Roomy, SiteEnd, SiteEnded};
 use super::sessions::Held;
 use super::{shares, worker};
 use crate::exchange::Client;
-use crate::governor::{LimitsChanged, Subscribe, Target};
+use crate::governor::Subscribe;
 use crate::model::{Completion, Mode, RobotsPolicy, Task, TaskId, UnixMillis};
-use crate::observe::{SiteMeter, SiteState};
+use crate::observe::SiteMeter;
 use crate::store::{Exchange, LaneRoom, Leased, StoreError};
 
 /// Keys kept in front of the store's exact check, in `crawl` mode: 24 bytes each.
 const KNOWN_PLACES: usize = 1 << 18;
-/// A wait worth telling.
-const LONG_WAIT: Duration = Duration::from_secs(5);
 /// How often a site looks for work that the consumers of its records held back.
 const CREDIT_LOOK: Duration = Duration::from_millis(20);
 
@@ -225,69 +224,6 @@ impl PlatformActor {
         }
     }
 
-    /// Nothing runs and nothing could be leased: is the site done, waiting, or blocked?
-    fn idle(&mut self, ctx: &mut Context<Self>) {
-        if let Some(reason) = self.errand() {
-            let until = None;
-            return self.finish(SiteEnd::Blocked { until, reason });
-        }
-        if self.last.pending == 0 && self.last.leased == 0 {
-            return self.finish(SiteEnd::Finished);
-        }
-        if *self.stopping.borrow() {
-            return self.finish(SiteEnd::Interrupted);
-        }
-        if self.last.capped {
-            return self.finish(SiteEnd::Capped);
-        }
-        let now = UnixMillis::now();
-        let until = self.last.next_due.unwrap_or(now);
-        let wait = until.since(now);
-        let max_wait = self.scaled(self.assignment.settings.max_wait);
-        let refused_for = self
-            .shared
-            .as_ref()
-            .and_then(|shared| shared.trouble.get())
-            .map_or(Duration::ZERO, |trouble| trouble.since.elapsed());
-        if wait > max_wait || refused_for > max_wait {
-            let why = self.waits_for();
-            let reason = if wait > max_wait {
-                format!("{why}; the next request is not due before {until}")
-            } else {
-                format!(
-                    "{why}; nothing but refusals for {}",
-                    humantime::format_duration(Duration::from_secs(refused_for.as_secs()))
-                )
-            };
-            return self.finish(SiteEnd::Blocked {
-                until: Some(until),
-                reason,
-            });
-        }
-        self.meter.state(SiteState::Waiting(until));
-        let why = self.waits_for();
-        if wait > LONG_WAIT {
-            info!(self.assignment.log, "waiting"; "until" => %until, "why" => why);
-        } else {
-            debug!(self.assignment.log, "waiting"; "until" => %until, "why" => why);
-        }
-        self.look_after(wait.max(Duration::from_millis(1)), ctx);
-    }
-
-    /// What a person has to do before the site can go on.
-    fn errand(&self) -> Option<String> {
-        self.shared.as_ref().and_then(|shared| shared.errand())
-    }
-
-    fn waits_for(&self) -> String {
-        let told = self
-            .shared
-            .as_ref()
-            .map(|shared| shared.waits_for.borrow().clone())
-            .filter(|told| !told.is_empty());
-        told.unwrap_or_else(|| "what failed is asked again later".to_owned())
-    }
-
     /// Begins to work, with the session of its account.
     fn begin(&mut self, session: Option<Held>, ctx: &mut Context<Self>) {
         let settings = &self.assignment.settings;
@@ -333,42 +269,7 @@ impl PlatformActor {
     }
 
     fn scaled(&self, time: Duration) -> Duration {
-        time.mul_f64(self.assignment.settings.test_time_scale)
-    }
-
-    fn finish(&mut self, end: SiteEnd) {
-        if self.end.is_some() {
-            return;
-        }
-        if let Some(shared) = &self.shared {
-            shared.leave_errand();
-        }
-        let word = match &end {
-            SiteEnd::Finished => "complete",
-            SiteEnd::Capped => "cap",
-            SiteEnd::Blocked { .. } => "blocked",
-            SiteEnd::Interrupted => "interrupted",
-            SiteEnd::Failed(_) => "failed",
-        };
-        self.meter.state(SiteState::Finished(word));
-        match &end {
-            SiteEnd::Failed(why) => error!(self.assignment.log, "failed"; "why" => why),
-            SiteEnd::Blocked {
-                reason,
-                until: None,
-            } => {
-                warn!(self.assignment.log, "a person is needed"; "why" => reason);
-            }
-            SiteEnd::Blocked { reason, .. } => {
-                info!(self.assignment.log, "blocked"; "why" => reason);
-            }
-            _ => info!(self.assignment.log, "ended"; "how" => word),
-        }
-        self.end = Some(end.clone());
-        self.ended.do_send(SiteEnded {
-            owner: self.owner,
-            end,
-        });
+        self.assignment.settings.scaled(time)
     }
 }
 
@@ -400,142 +301,5 @@ impl Actor for PlatformActor {
                     Err(why) => me.finish(SiteEnd::Failed(why.to_string())),
                 }),
         );
-    }
-}
-
-impl Handler<Finished> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, Finished(completion): Finished, ctx: &mut Self::Context) {
-        self.workers.0.remove(&completion.task);
-        self.completions.push(completion);
-        if let Some(why) = self.shared.as_ref().and_then(|shared| shared.fatal.take()) {
-            return self.finish(SiteEnd::Failed(why));
-        }
-        self.exchange(ctx);
-    }
-}
-
-impl Handler<Answered> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, answered: Answered, ctx: &mut Self::Context) {
-        self.exchanging -= 1;
-        self.asked -= answered.asked;
-        let mut leased = match answered.result {
-            Ok(leased) => leased,
-            Err(why) => return self.finish(SiteEnd::Failed(why.to_string())),
-        };
-        self.meter
-            .progress(answered.completed, leased.pending, leased.leased);
-        if answered.asked > 0 {
-            self.more = leased.more;
-        }
-        // A stale lease brought nothing in, so what it found is not known.
-        if leased.stale == 0
-            && let Some(shared) = &self.shared
-        {
-            let mut known = shared.known.borrow_mut();
-            for (key, depth) in answered.promised {
-                known.insert(key, depth);
-            }
-        }
-        let tasks = std::mem::take(&mut leased.tasks);
-        self.last = leased;
-        if !tasks.is_empty() {
-            self.meter.state(SiteState::Running);
-        }
-        for task in tasks {
-            self.start_worker(task, ctx);
-        }
-        if !self.completions.is_empty() {
-            self.exchange(ctx);
-        } else if self.exchanging > 0 {
-            // What the store says next is newer.
-        } else if self.workers.0.is_empty() {
-            self.idle(ctx);
-        } else {
-            self.look_again(ctx);
-        }
-    }
-}
-
-impl Handler<Look> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
-        self.look = None;
-        self.exchange(ctx);
-        if self.exchanging == 0 && self.look.is_none() && !self.workers.0.is_empty() {
-            self.look_again(ctx);
-        }
-    }
-}
-
-impl Handler<Roomy> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Roomy, ctx: &mut Self::Context) {
-        self.exchange(ctx);
-    }
-}
-
-impl Handler<LimitsChanged> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, changed: LimitsChanged, ctx: &mut Self::Context) {
-        if changed.target == Target::Global
-            && let Some(cap) = changed.limits.max_concurrency_num
-        {
-            self.cap = cap;
-            self.exchange(ctx);
-        }
-    }
-}
-
-impl Handler<Stop> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, stop: Stop, ctx: &mut Self::Context) {
-        if self.stopping.send_replace(true) {
-            return;
-        }
-        ctx.notify_later(CutOff, stop.grace);
-        self.exchange(ctx);
-        if self.exchanging == 0 && self.workers.0.is_empty() && self.completions.is_empty() {
-            self.finish(SiteEnd::Interrupted);
-        }
-    }
-}
-
-impl Handler<CutOff> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, _: CutOff, _: &mut Self::Context) {
-        if self.end.is_none() && !self.workers.0.is_empty() {
-            info!(self.assignment.log, "exchanges cut off at the end of the grace";
-                "count" => self.workers.0.len());
-            // Their leases go back to pending when the job closes.
-            self.workers = Workers::default();
-            if self.exchanging == 0 {
-                self.finish(SiteEnd::Interrupted);
-            }
-        }
-    }
-}
-
-impl Handler<Dismiss> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Dismiss, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Crash> for PlatformActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Crash, _: &mut Self::Context) {
-        panic!("a drill");
     }
 }

@@ -4,18 +4,9 @@ use slog::debug;
 
 use super::context::Context;
 use crate::exchange::cache::{CachedAnswer, cache_key};
-use crate::model::{Answer, Request};
-use crate::settings::{CacheMode, Settings};
+use crate::model::{AccountKey, Answer, Request};
+use crate::settings::CacheMode;
 use crate::store::{CacheEntry, CacheKind};
-
-/// Every site has one account so far.
-const ACCOUNT: &str = "default";
-
-/// Whether answers of a site are kept.
-pub(super) fn mode(settings: &Settings, site: &str) -> CacheMode {
-    let own = settings.sites.get(site).and_then(|set| set.cache);
-    own.unwrap_or(settings.cache.mode)
-}
 
 /// An answer of an earlier run, and the question whether it still holds.
 pub(super) struct Earlier {
@@ -30,7 +21,7 @@ pub(super) async fn look_up(context: &Context, request: &Request) -> Option<Earl
     if context.cache == CacheMode::Off {
         return None;
     }
-    let key = cache_key(assignment.site.name(), ACCOUNT, request);
+    let key = cache_key(assignment.site.name(), AccountKey::DEFAULT, request);
     let entry = assignment.caches.get(CacheKind::Answer, &key).await?;
     let Some(stored) = CachedAnswer::stored(&entry.description, entry.body) else {
         assignment.caches.remove(CacheKind::Answer, &key);
@@ -80,7 +71,7 @@ pub(super) fn keep(context: &Context, request: &Request, answer: &Answer) {
     let Some(stored) = CachedAnswer::of(request, answer, &assignment.settings.user_agent) else {
         return;
     };
-    let key = cache_key(assignment.site.name(), ACCOUNT, request);
+    let key = cache_key(assignment.site.name(), AccountKey::DEFAULT, request);
     debug!(assignment.log, "kept for the next run"; "bytes" => stored.body().len());
     let entry = CacheEntry {
         description: stored.description(),

@@ -10,7 +10,6 @@ use actix::Addr;
 use slog::Logger;
 use tokio::sync::watch;
 
-use super::answers;
 use super::budget::RetryBudget;
 use super::health::Health;
 use super::known::Known;
@@ -122,7 +121,7 @@ impl Context {
             born: tokio::time::Instant::now(),
             robots: RobotsCache::default(),
             manners: Manners::of(&assignment.settings, assignment.site.name()),
-            cache: answers::mode(&assignment.settings, assignment.site.name()),
+            cache: assignment.settings.cache_of(assignment.site.name()),
             known: RefCell::new(Known::new(known_places)),
             lanes: RefCell::default(),
             trouble: Cell::new(None),
@@ -243,6 +242,6 @@ impl Context {
 
     /// A duration under the test-only scale.
     pub(super) fn scaled(&self, time: Duration) -> Duration {
-        time.mul_f64(self.assignment.settings.test_time_scale)
+        self.assignment.settings.scaled(time)
     }
 }

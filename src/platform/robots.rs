@@ -102,7 +102,6 @@ pub(super) struct Manners {
 
 impl Manners {
     pub(super) fn of(settings: &Settings, site: &str) -> Self {
-        let own = settings.sites.get(site).and_then(|set| set.crawl_delay);
         Self {
             times: RobotsTimes {
                 first_wait: settings.retry.base,
@@ -110,7 +109,7 @@ impl Manners {
                 scale: settings.test_time_scale,
             },
             settings: settings.robots,
-            delays: own.unwrap_or(settings.robots.crawl_delay),
+            delays: settings.crawl_delay_of(site),
         }
     }
 

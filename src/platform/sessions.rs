@@ -80,8 +80,7 @@ impl Sessions {
         site: &Name,
         settings: &Settings,
     ) -> Result<Option<Held>, StateError> {
-        let own = settings.sites.get(&**site).and_then(|own| own.cookies);
-        if own.unwrap_or(settings.exchange.cookies) == CookiePolicy::Off {
+        if settings.cookies_of(site) == CookiePolicy::Off {
             return Ok(None);
         }
         let opened = self.open(AccountKey::default_of(site)).await;

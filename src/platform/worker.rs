@@ -1,25 +1,22 @@
 //! The life of one leased task: render, ask robots.txt, take a permit, exchange, classify, read.
 
-use slog::{debug, info, warn};
+use slog::{info, warn};
 
 use super::answers;
 use super::ask::{self, Ask, Heard, Kind};
 use super::context::Context;
+use super::ended::{Ended, lost, unruled, unused};
 use super::hops::{Hop, endless, judge, unmodified};
-use super::media::{self, Download, Rest, Trouble};
-use super::permit::{NoPermit, Waiting};
-use super::retry::Failure;
-use super::{retry, robots};
+use super::permit::Waiting;
+use super::reading::answered;
+use super::robots;
+use super::saving::{not_saved, open_file, save};
 use crate::exchange;
 use crate::governor::Hints;
-use crate::model::{
-    Answer, Completion, ListState, Name, NewTask, Outcome, Record, Request, RobotsPolicy,
-    StopReason, Task, TaskEnd, TaskKey, UnixMillis,
-};
+use crate::model::{Answer, Completion, Name, Outcome, Request, RobotsPolicy, Task, TaskEnd};
+use crate::site;
 use crate::site::urls::{authority, shown};
-use crate::site::{self, Reader};
-use crate::store::media::PartError;
-use crate::store::{Claim, Hold};
+use crate::store::Claim;
 
 /// Work on a task until its lease ends.
 pub(super) async fn work(context: &Context, task: Task) -> Completion {
@@ -67,124 +64,6 @@ pub(super) fn panicked(context: &Context, task: Task, what: &str) -> Completion 
         Hints::default(),
     )
     .completion(task)
-}
-
-/// What a lease came to.
-struct Ended {
-    end: TaskEnd,
-    records: Vec<Record>,
-    follow: Vec<NewTask>,
-    list: Option<ListState>,
-}
-
-impl Ended {
-    /// Whether an answer was good, and is worth keeping.
-    const fn is_good(&self) -> bool {
-        matches!(
-            self.end,
-            TaskEnd::Continue
-                | TaskEnd::Done {
-                    outcome: Outcome::Ok
-                }
-        )
-    }
-
-    fn of(end: TaskEnd) -> Self {
-        Self {
-            end,
-            records: Vec::new(),
-            follow: Vec::new(),
-            list: None,
-        }
-    }
-
-    fn completion(mut self, task: Task) -> Completion {
-        // A list whose page failed for good has ended, and says why.
-        if self.list.is_none() && matches!(self.end, TaskEnd::Failed { .. }) {
-            self.list = task.list.map(|list| ListState {
-                stop: Some(StopReason::Error),
-                ..list
-            });
-        }
-        Completion {
-            task: task.id,
-            lease: task.lease,
-            end: self.end,
-            records: self.records,
-            follow: self.follow,
-            list: self.list,
-        }
-    }
-}
-
-/// An attempt without a result, in `lane`.
-fn lost(
-    context: &Context,
-    task: &Task,
-    lane: &Name,
-    outcome: Outcome,
-    reason: String,
-    said: Hints,
-) -> Ended {
-    let settings = &context.assignment.settings;
-    let scaled = crate::settings::RetrySettings {
-        base: context.scaled(settings.retry.base),
-        max: context.scaled(settings.retry.max),
-        ..settings.retry
-    };
-    let failure = Failure {
-        outcome,
-        reason,
-        attempts: task.attempts,
-        asked: said.retry_after.unwrap_or_default(),
-        lane_in_trouble: context.lane(&task.endpoint, lane).health.get().in_trouble(),
-    };
-    Ended::of(context.with_budget(lane, |budget| {
-        retry::after(
-            failure,
-            &scaled,
-            budget,
-            context.scaled(settings.max_wait),
-            UnixMillis::now(),
-            fastrand::f64(),
-        )
-    }))
-}
-
-/// A task handed back unasked, and its lane held so that nobody asks in vain meanwhile.
-fn unused(context: &Context, lane: &Name, refused: &NoPermit) -> Ended {
-    let due = match refused {
-        NoPermit::Stopping => None,
-        NoPermit::Later(wait) => {
-            let until = UnixMillis::now().after(*wait);
-            context.assignment.store.do_send(Hold {
-                site: context.assignment.site.name().clone(),
-                lane: lane.clone(),
-                until,
-            });
-            Some(until)
-        }
-    };
-    Ended::of(TaskEnd::Unused { due })
-}
-
-/// A task of a host whose robots.txt cannot be read. That is the host's trouble and no attempt of the task, which waits,
-/// up to `max_wait` in a run. But a host that takes no connection would not give the page either.
-fn unruled(context: &Context, task: &Task, lane: &Name, host: robots::Unreachable) -> Ended {
-    let outcome = Outcome::Network;
-    if !host.connected {
-        return lost(context, task, lane, outcome, host.why, Hints::default());
-    }
-    let patience = context.scaled(context.assignment.settings.max_wait);
-    if host.waited >= patience {
-        return Ended::of(TaskEnd::Parked {
-            outcome,
-            until: Some(UnixMillis::now().after(patience.max(host.wait))),
-            reason: host.why,
-        });
-    }
-    context.waits_for.replace(host.why);
-    unused(context, lane, &NoPermit::Later(host.wait))
 }
 
 async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
@@ -346,86 +225,6 @@ async fn ask(context: &Context, task: &Task, mut request: Request) -> Ended {
     }
 }
 
-/// The file that the answer of a task is saved to, for tasks that have one.
-async fn open_file(context: &Context, task: &Task) -> Result<Option<Download>, Ended> {
-    let assignment = &context.assignment;
-    match assignment.site.save(task) {
-        Ok(None) => Ok(None),
-        Ok(Some(save)) => match Download::open(
-            save,
-            assignment.job.out.clone(),
-            assignment.settings.exchange.max_expansion,
-        )
-        .await
-        {
-            Ok(file) => Ok(Some(file)),
-            Err(Trouble::Part(why)) => Err(not_saved(context, &why)),
-            Err(Trouble::Fault(_)) => Err(Ended::of(TaskEnd::Unused { due: None })),
-        },
-        Err(error) => Err(Ended::of(TaskEnd::Failed {
-            outcome: Outcome::Malformed,
-            reason: error.to_string(),
-        })),
-    }
-}
-
-/// The disk refuses: so it will for the next file, and the run ends as it does when the store fails. The task is not
-/// to blame.
-fn not_saved(context: &Context, why: &PartError) -> Ended {
-    let due = match why {
-        PartError::Busy(_) => Some(UnixMillis::now().after(context.patience())),
-        PartError::Store(why) => {
-            context.fatal.replace(Some(why.to_string()));
-            None
-        }
-    };
-    Ended::of(TaskEnd::Unused { due })
-}
-
-/// What an answer comes to that is a file. The file is given back where it has to be asked for anew.
-async fn save(
-    context: &Context,
-    task: &Task,
-    lane: &Name,
-    heard: &Heard<Option<Hop>>,
-    mut file: Download,
-) -> Result<Ended, Download> {
-    let answer = &heard.answer;
-    match file.rest(answer) {
-        Rest::Anew => {
-            info!(context.assignment.log, "the rest cannot be had; asking for the whole file";
-                "url" => shown(&answer.url), "status" => answer.status);
-            return match file.forget().await {
-                Ok(()) => Err(file),
-                Err(why) => Ok(not_saved(context, &why)),
-            };
-        }
-        Rest::Whole => {}
-        Rest::Plain if heard.outcome == Outcome::Ok => {}
-        Rest::Plain => return Ok(answered(context, task, lane, heard)),
-    }
-    let what = file.save().clone();
-    let saved = match file.finish(answer).await {
-        Ok(saved) => saved,
-        Err(Trouble::Part(why)) => return Ok(not_saved(context, &why)),
-        Err(Trouble::Fault(fault)) => {
-            let (outcome, reason) = (fault.outcome(), format!("{}: {fault}", shown(&answer.url)));
-            info!(context.assignment.log, "not saved"; "url" => shown(&answer.url), "error" => %fault);
-            let said = Hints::default();
-            return Ok(lost(context, task, lane, outcome, reason, said));
-        }
-    };
-    debug!(context.assignment.log, "saved"; "file" => &saved.name, "bytes" => saved.bytes);
-    let name = context.assignment.site.name();
-    let record = media::record(name, &answer.url, what, saved);
-    Ok(Ended {
-        records: vec![record],
-        ..Ended::of(TaskEnd::Done {
-            outcome: Outcome::Ok,
-        })
-    })
-}
-
 async fn claimed(context: &Context, task: &Task, target: site::Target) -> Result<bool, ()> {
     let claim = Claim {
         task: task.id,
@@ -436,70 +235,5 @@ async fn claimed(context: &Context, task: &Task, target: site::Target) -> Result
     match context.assignment.store.send(claim).await {
         Ok(Ok(new)) => Ok(new),
         Ok(Err(_)) | Err(_) => Err(()),
-    }
-}
-
-/// What an answer of a class comes to.
-fn answered(context: &Context, task: &Task, lane: &Name, heard: &Heard<Option<Hop>>) -> Ended {
-    let assignment = &context.assignment;
-    let Heard {
-        answer,
-        outcome,
-        hints,
-        ..
-    } = heard;
-    let outcome = *outcome;
-    if !matches!(outcome, Outcome::Ok | Outcome::Empty) {
-        let reason = format!(
-            "{} answered {}: {outcome}",
-            shown(&answer.url),
-            answer.status
-        );
-        if context.trouble.get().is_some() {
-            context.waits_for.replace(reason.clone());
-        }
-        if outcome != Outcome::Gone {
-            info!(assignment.log, "not served"; "url" => shown(&answer.url),
-                "status" => answer.status, "class" => %outcome, "attempt" => task.attempts + 1);
-        }
-        return lost(context, task, lane, outcome, reason, *hints);
-    }
-    let known = |key: &TaskKey, depth: u32| context.known.borrow().contains(key, depth);
-    let reader = Reader {
-        job: &assignment.job,
-        known: &known,
-    };
-    match assignment.site.read(task, answer, &reader) {
-        Err(error) => {
-            let reason = format!("{}: {error}", shown(&answer.url));
-            info!(assignment.log, "unreadable"; "url" => shown(&answer.url), "error" => %error);
-            lost(
-                context,
-                task,
-                lane,
-                Outcome::Malformed,
-                reason,
-                Hints::default(),
-            )
-        }
-        Ok(reading) => {
-            debug!(assignment.log, "read"; "url" => shown(&answer.url), "status" => answer.status,
-                "class" => %outcome, "records" => reading.records.len(), "follow" => reading.follow.len(),
-                "replaced" => reading.replaced);
-            let goes_on = reading
-                .list
-                .as_ref()
-                .is_some_and(|list| list.stop.is_none());
-            Ended {
-                end: if goes_on {
-                    TaskEnd::Continue
-                } else {
-                    TaskEnd::Done { outcome }
-                },
-                records: reading.records,
-                follow: reading.follow,
-                list: reading.list,
-            }
-        }
     }
 }

@@ -43,17 +43,6 @@ impl Default for EgressSettings {
     }
 }
 
-impl Settings {
-    /// The egresses of a site, by name; none: straight to the server.
-    #[must_use]
-    pub fn egress_of(&self, site: &str) -> &[String] {
-        match self.sites.get(site) {
-            Some(site) if !site.egress.is_empty() => &site.egress,
-            _ => &self.exchange.egress,
-        }
-    }
-}
-
 /// Egresses that are named and not there, or there without what they need.
 pub(super) fn problems(settings: &Settings, provenance: &Provenance) -> Vec<SettingsError> {
     let mut found = Vec::new();

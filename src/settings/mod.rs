@@ -4,6 +4,7 @@
 //! the table of keys; the `config` crate merges the layers; the merged leaves are read into [`Settings`].
 //! So all problems come out in one run, and every effective value can name its source.
 
+mod effect;
 mod egress;
 mod env;
 mod error;

@@ -264,8 +264,7 @@ fn opening(
 
 /// The longest Crawl-delay that is kept at this site; `None`: none is.
 fn longest_delay(settings: &crate::settings::Settings, site: &str) -> Option<Duration> {
-    let own = settings.sites.get(site).and_then(|set| set.crawl_delay);
-    let obeyed = own.unwrap_or(settings.robots.crawl_delay) == CrawlDelay::Obey;
+    let obeyed = settings.crawl_delay_of(site) == CrawlDelay::Obey;
     obeyed.then_some(settings.robots.max_crawl_delay)
 }
 
