@@ -105,14 +105,7 @@ where
     let mut idle_end = Instant::now() + bounds.idle;
     loop {
         let Some(chunk) = next(&mut stream, idle_end, clock, &broken).await? else {
-            // The wire has seen to it already; a body that is short is never passed on.
-            return match expected {
-                Some(length) if length != body.received() => Err(Fault::Truncated {
-                    received: body.received(),
-                    expected,
-                }),
-                _ => Ok(()),
-            };
+            return check_length(body.received(), expected);
         };
         if body.received() + chunk.len() as u64 > bounds.max {
             return Err(too_large);
@@ -141,6 +134,14 @@ where
         Poll::Pending => clock.poll(Some(idle_end), Fault::IdleTimeout, cx).map(Err),
     })
     .await
+}
+
+/// Whether a body of this length is whole. The wire has seen to it already; a body that is short is never passed on.
+pub(super) fn check_length(received: u64, expected: Option<u64>) -> Result<(), Fault> {
+    match expected {
+        Some(length) if length != received => Err(Fault::Truncated { received, expected }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -177,6 +178,23 @@ mod tests {
         )
         .await?;
         Ok(body.into_body().0)
+    }
+
+    /// A body without a length.
+    async fn read_some<S>(stream: S, clock: &mut Clock) -> Result<(), Fault>
+    where
+        S: Stream<Item = Result<Bytes, ()>> + Unpin,
+    {
+        let mut body = plain();
+        read(
+            stream,
+            None,
+            BOUNDS,
+            clock,
+            |()| Fault::Cancelled,
+            &mut body,
+        )
+        .await
     }
 
     fn plain() -> Content {
@@ -224,15 +242,7 @@ mod tests {
     async fn silence_ends_at_the_idle_clock_and_a_drip_at_the_total_clock() {
         let start = Instant::now();
         let silent = stream::pending::<Result<Bytes, ()>>();
-        let fault = read(
-            silent,
-            None,
-            BOUNDS,
-            &mut clock(),
-            |()| Fault::Cancelled,
-            &mut plain(),
-        )
-        .await;
+        let fault = read_some(silent, &mut clock()).await;
         assert_eq!(fault, Err(Fault::IdleTimeout));
         assert_eq!(start.elapsed().as_secs(), 5);
 
@@ -241,15 +251,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(4)).await;
             Some((Ok::<_, ()>(Bytes::new()), ()))
         }));
-        let fault = read(
-            drip,
-            None,
-            BOUNDS,
-            &mut clock(),
-            |()| Fault::Cancelled,
-            &mut plain(),
-        )
-        .await;
+        let fault = read_some(drip, &mut clock()).await;
         assert_eq!(fault, Err(Fault::TotalTimeout));
         assert_eq!(start.elapsed().as_secs(), 60);
     }
@@ -278,15 +280,7 @@ mod tests {
         }));
         let mut clock = clock();
         clock.watch(Pace::new(&settings, start), &notes);
-        let fault = read(
-            drip,
-            None,
-            BOUNDS,
-            &mut clock,
-            |()| Fault::Cancelled,
-            &mut plain(),
-        )
-        .await;
+        let fault = read_some(drip, &mut clock).await;
         assert_eq!(fault, Err(Fault::TooSlow));
         assert_eq!(start.elapsed().as_secs(), 40);
     }

@@ -58,12 +58,9 @@ pub struct Exchanged<R> {
 ///
 /// The client limits nothing: every exchange needs a permit, and the permits are what is limited.
 pub struct Client {
-    settings: ExchangeSettings,
     agent: HeaderValue,
-    slot: Slot,
     parts: Parts,
     pools: RefCell<AllPools>,
-    open: Rc<Cell<usize>>,
     busy: Cell<usize>,
     session: Option<Arc<Session>>,
 }
@@ -71,7 +68,7 @@ pub struct Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("open", &self.open.get())
+            .field("open", &self.parts.open.get())
             .field("busy", &self.busy.get())
             .finish_non_exhaustive()
     }
@@ -112,21 +109,17 @@ impl Client {
             true => None,
             false => Some(dial::unverified().map_err(ClientError::Tls)?),
         };
-        let (slot, open) = (Slot::default(), Rc::default());
         Ok(Self {
             parts: Parts {
                 settings: settings.clone(),
-                slot: slot.clone(),
+                slot: Slot::default(),
                 tls,
                 unverified,
-                open: Rc::clone(&open),
+                open: Rc::default(),
                 network: network.clone(),
             },
             pools: RefCell::default(),
-            settings: settings.clone(),
             agent,
-            slot,
-            open,
             busy: Cell::new(0),
             session: None,
         })
@@ -142,7 +135,7 @@ impl Client {
     /// Connections that are open, idle ones included.
     #[must_use]
     pub fn open_connections(&self) -> usize {
-        self.open.get()
+        self.parts.open.get()
     }
 
     /// Closes idle connections; those in use end with their exchange.
@@ -232,11 +225,11 @@ impl Client {
         let builder = self.builder(request, way)?;
         let mut begun = self.begin(end, request, builder, notes).await?;
         let bounds = Bounds {
-            max: redirect::most_body(&begun.head, self.settings.max_body_bytes),
-            idle: self.settings.idle_timeout,
+            max: redirect::most_body(&begun.head, self.parts.settings.max_body_bytes),
+            idle: self.parts.settings.idle_timeout,
         };
         let (expected, broken) = (begun.expected, broken(notes, begun.expected));
-        let mut body = Content::behind(&begun.head, Growth::of(&self.settings))?;
+        let mut body = Content::behind(&begun.head, Growth::of(&self.parts.settings))?;
         let read = body::read(
             begun.response,
             expected,
@@ -260,7 +253,7 @@ impl Client {
     }
 
     pub(super) fn settings(&self) -> &ExchangeSettings {
-        &self.settings
+        &self.parts.settings
     }
 
     /// Exchanges that are running.
@@ -271,7 +264,7 @@ impl Client {
     /// When an exchange that begins now must be over.
     pub(super) fn end_of(&self, permit: &impl ExchangePermit) -> Instant {
         let longest = permit.total_timeout();
-        let longest = longest.unwrap_or(self.settings.total_timeout);
+        let longest = longest.unwrap_or(self.parts.settings.total_timeout);
         permit.deadline().min(Instant::now() + longest)
     }
 
@@ -295,11 +288,11 @@ impl Client {
         );
         let mut clock = Clock::new(end);
         let response = poll_fn(|cx| {
-            if let Poll::Ready(sent) = self.slot.during(notes, || sending.as_mut().poll(cx)) {
+            if let Poll::Ready(sent) = self.parts.slot.during(notes, || sending.as_mut().poll(cx)) {
                 return Poll::Ready(sent.map_err(|error| send_fault(notes, error)));
             }
             let (sent, first_byte) = (notes.sent.get(), notes.first_byte.get());
-            let (due, fault) = phase::of_head(&self.settings, sent, first_byte);
+            let (due, fault) = phase::of_head(&self.parts.settings, sent, first_byte);
             clock.poll(due, fault, cx).map(Err)
         })
         .await?;
@@ -314,7 +307,7 @@ impl Client {
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        clock.watch(Pace::new(&self.settings, head_at), notes);
+        clock.watch(Pace::new(&self.parts.settings, head_at), notes);
         Ok(Begun {
             head,
             head_time: head_at - sent,
@@ -330,7 +323,7 @@ impl Client {
         request: &Request,
         way: Way<'_>,
     ) -> Result<awc::ClientRequest, Fault> {
-        if self.open.get().saturating_sub(self.busy.get()) > pools::MAX_IDLE {
+        if self.parts.open.get().saturating_sub(self.busy.get()) > pools::MAX_IDLE {
             self.close_idle();
         }
         let pools = match way.fresh {

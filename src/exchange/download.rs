@@ -9,7 +9,7 @@ use awc::http::header::{self, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
-use super::body;
+use super::body::{self, check_length};
 use super::client::{Begun, Busy, Client, Exchanged, JUDGED_BODY, Received, Way, broken};
 use super::content::Content;
 use super::decode::Growth;
@@ -199,12 +199,4 @@ async fn beginning(received: Bytes, head: &Head, settings: &ExchangeSettings) ->
     let _ = content.add(received, None).await;
     content.salvage().await;
     content.into_body().0
-}
-
-/// The wire has seen to it already; a body that is short is never passed on.
-fn check_length(received: u64, expected: Option<u64>) -> Result<(), Fault> {
-    match expected {
-        Some(length) if length != received => Err(Fault::Truncated { received, expected }),
-        _ => Ok(()),
-    }
 }
